@@ -1,0 +1,31 @@
+# Two commands on a bare machine with Python >= 3.11 and make: `make demo` and `make test`.
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.installed
+
+.PHONY: demo test lint docs bench clean
+
+demo: $(READY)  ## label a small generated set of places and write its figures
+	$(BIN)/samespot demo --out demo
+
+test: $(READY)  ## every test
+	$(BIN)/pytest
+
+lint: $(READY)  ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(READY)  ## speed claims, as ratios to a named rival
+	$(BIN)/python benchmarks/labels.py --json benchmarks/labels.json
+
+clean:
+	rm -rf $(VENV) demo dist build
+
+# uv resolves and installs in a quarter of pip's time, so it comes first.
+$(READY): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python -e ".[dev]"
+	@touch $(READY)

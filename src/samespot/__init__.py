@@ -1,0 +1,32 @@
+"""samespot: do two photos show the same spot, and how much of it do they share?"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+# name -> module; imported on first use, so that `import samespot` and `samespot --help` stay instant
+_PUBLIC = {
+    "InputError": "samespot.errors",
+    "PairLabels": "samespot.overlap.labels",
+    "Places": "samespot.places.table",
+    "label_pairs": "samespot.overlap.annotate",
+    "sector_overlap": "samespot.overlap.sector",
+}
+__all__ = sorted(_PUBLIC)
+
+try:
+    __version__ = version("samespot")
+except PackageNotFoundError:  # run from a bare source tree
+    __version__ = "0+source"
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PUBLIC:
+        return getattr(import_module(_PUBLIC[name]), name)
+    raise AttributeError(f"module 'samespot' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -1,0 +1,69 @@
+"""6DOF poses: quaternions, rotations, and the compass heading a camera has on the ground plane."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PoseFrame:
+    """How a data set's poses lie on the ground: which camera axis looks ahead, which world axis points up.
+
+    `forward` is in camera coordinates; `up` and `north` in world coordinates. East is north × up.
+    """
+
+    forward: tuple[float, float, float] = (0.0, 0.0, 1.0)  # the optical axis of x right, y down, z ahead
+    up: tuple[float, float, float] = (0.0, 0.0, 1.0)
+    north: tuple[float, float, float] = (0.0, 1.0, 0.0)
+
+    def east(self) -> Floats:
+        return np.cross(np.asarray(self.north), np.asarray(self.up))
+
+
+def rotation_matrices(quaternions: ArrayLike) -> Floats:
+    """(n, 4) quaternions qw, qx, qy, qz (any length > 0) to (n, 3, 3) rotation matrices."""
+    q = np.atleast_2d(np.asarray(quaternions, dtype=np.float64))
+    q = q / np.linalg.norm(q, axis=1, keepdims=True)
+    w, x, y, z = q.T
+    return np.stack(
+        [
+            np.stack([1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)], axis=1),
+            np.stack([2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)], axis=1),
+            np.stack([2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)], axis=1),
+        ],
+        axis=1,
+    )
+
+
+def quaternions(rotations: ArrayLike) -> Floats:
+    """(n, 3, 3) rotation matrices to (n, 4) unit quaternions qw, qx, qy, qz with qw >= 0."""
+    from scipy.spatial.transform import Rotation
+
+    x, y, z, w = Rotation.from_matrix(np.asarray(rotations, dtype=np.float64)).as_quat().T
+    q = np.stack([w, x, y, z], axis=1)
+    return np.where(q[:, :1] < 0, -q, q)
+
+
+def conjugate(quaternions: ArrayLike) -> Floats:
+    """The inverse rotation of each (n, 4) unit quaternion: world-to-camera becomes camera-to-world."""
+    return np.atleast_2d(np.asarray(quaternions, dtype=np.float64)) * np.array([1.0, -1.0, -1.0, -1.0])
+
+
+def ground_pose(centres: ArrayLike, quaternions: ArrayLike, frame: PoseFrame) -> tuple[Floats, Floats, Floats]:
+    """Camera centres (n, 3) and camera-to-world quaternions (n, 4) to easting, northing [m], heading [deg].
+
+    Heading is the compass direction of the camera's forward axis on the ground plane; NaN for a camera
+    that looks straight up or down.
+    """
+    centres = np.atleast_2d(np.asarray(centres, dtype=np.float64))
+    ahead = rotation_matrices(quaternions) @ np.asarray(frame.forward)
+    east, north = frame.east(), np.asarray(frame.north)
+    heading = np.rad2deg(np.arctan2(ahead @ east, ahead @ north)) % 360.0
+    heading[heading == 360.0] = 0.0
+    level = np.hypot(ahead @ east, ahead @ north)
+    return centres @ east, centres @ north, np.where(level > 1e-9, heading, np.nan)
