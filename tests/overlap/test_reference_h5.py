@@ -1,0 +1,78 @@
+"""The reference's label files: both layouts, both ways, in small blocks."""
+
+import h5py
+import numpy as np
+import pytest
+from scipy.spatial.distance import squareform
+
+from samespot import InputError, PairLabels, Places, label_pairs
+from samespot.overlap import reference_h5
+from samespot.overlap.annotate import label_within
+from samespot.overlap.reference_h5 import export_h5, import_h5
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch):
+    monkeypatch.setattr(reference_h5, "BLOCK_VALUES", 150)  # so that several blocks are needed
+
+
+def table(seed, n):
+    rng = np.random.default_rng(seed)
+    columns = {"image": [f"{i}.jpg" for i in range(n)], "easting": rng.uniform(0, 200, n),
+               "northing": rng.uniform(0, 200, n), "heading": rng.uniform(0, 360, n)}  # fmt: skip
+    return Places.build("photos", columns, missing_images="ignore")
+
+
+def test_a_matrix_as_msls_has_it(tmp_path):
+    queries, map_ = table(0, 37), table(1, 53)
+    labels, binary = label_pairs(queries, map_), label_within(queries, map_, 25, 40)
+    path = export_h5(labels, tmp_path / "london_gt.h5", binary=binary)
+    with h5py.File(path) as file:  # read as the reference reads it
+        np.testing.assert_array_equal(file["fov"][5, :], labels.dense()[5])
+        np.testing.assert_array_equal(file["sim"][:], binary.dense())
+    for key, expected in (("fov", labels), ("sim", binary)):
+        again = import_h5(path, key)
+        np.testing.assert_array_equal(again.indptr, expected.indptr)
+        np.testing.assert_array_equal(again.columns, expected.columns)
+        np.testing.assert_array_equal(again.similarity, expected.similarity)
+
+
+def test_a_triangle_as_tb_places_has_it(tmp_path):
+    photos = table(2, 41)
+    labels = label_pairs(photos, photos)
+    path = export_h5(labels, tmp_path / "W17_gt.h5", condensed=True)
+    square = labels.dense()
+    np.fill_diagonal(square, 0)  # squareform has no place for the diagonal
+    with h5py.File(path) as file:
+        np.testing.assert_array_equal(squareform(file["fov"][:].flatten()), square)
+        np.testing.assert_array_equal(squareform(file["sim"][:].flatten()), square >= 0.5)
+    np.testing.assert_array_equal(import_h5(path).dense(), square)
+    saved = import_h5(path, out=tmp_path / "labels")
+    assert isinstance(saved.columns, np.memmap)
+    np.testing.assert_array_equal(saved.dense(), square)
+
+
+@pytest.mark.parametrize("flat", [True, False])
+def test_triangles_written_by_others(tmp_path, flat):
+    square = np.array([[0, 0.5, 0], [0.5, 0, 0.25], [0, 0.25, 0]])
+    vector = squareform(square)
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["fov"] = vector if flat else vector[:, None]
+    np.testing.assert_array_equal(import_h5(tmp_path / "a.h5").dense(), square.astype(np.float32))
+
+
+def test_what_is_wrong_is_named(tmp_path):
+    with pytest.raises(InputError, match="cannot be read as HDF5"):
+        import_h5(tmp_path / "absent.h5")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["fov"] = np.zeros(5)
+        file["sim"] = np.full((3, 4), 1.5)
+    with pytest.raises(InputError, match="5 values are neither a matrix nor the upper triangle"):
+        import_h5(tmp_path / "a.h5")
+    with pytest.raises(InputError, match=r"similarity 1.5 near row 0 is not in \[0, 1\]"):
+        import_h5(tmp_path / "a.h5", "sim")
+    with pytest.raises(InputError, match="no data set 'overlap'; it has fov, sim"):
+        import_h5(tmp_path / "a.h5", "overlap")
+    labels = PairLabels(np.array([0, 0]), np.zeros(0, np.int32), np.zeros(0, np.float32), (1, 3))
+    with pytest.raises(InputError, match="no upper triangle"):
+        export_h5(labels, tmp_path / "b.h5", condensed=True)
