@@ -72,14 +72,18 @@ def test_panoramas_see_all_around_unless_told_otherwise():
     every = sector_overlap(queries.positions[:, None], map_.positions[None], 90.0, theta_b=theta[None, :])
     np.testing.assert_array_equal(label_pairs(queries, map_).dense(), every.astype(np.float32))
     plain = sector_overlap(queries.positions[:, None], map_.positions[None])
-    np.testing.assert_array_equal(label_pairs(queries, map_, panoramas="sector").dense(), plain.astype(np.float32))
+    np.testing.assert_array_equal(
+        label_pairs(queries, map_, panoramas="sector").dense(), plain.astype(np.float32)
+    )
 
 
 def test_unknown_headings_are_an_error_or_a_disk():
     heading = np.random.default_rng(0).uniform(0, 360, 40)
     heading[[3, 17]] = np.nan
     queries, map_ = places(40, 12, heading=heading), places(40, 13)
-    with pytest.raises(InputError, match=r"2 of 40 query images have no heading \(first: 12/0003.jpg\); pass --unknown"):
+    with pytest.raises(
+        InputError, match=r"2 of 40 query images have no heading \(first: 12/0003.jpg\); pass --unknown"
+    ):
         label_pairs(queries, map_)
     labels = label_pairs(queries, map_, unknown_heading="disk")
     disk = sector_overlap([*queries.positions[3, :2], 0.0], map_.positions, 360.0, theta_b=90.0)
@@ -95,7 +99,9 @@ def test_unknown_positions_and_unlike_projections_are_errors():
     here, there = places(), places()
     object.__setattr__(here, "projection", "EPSG:32633")
     object.__setattr__(there, "projection", "EPSG:32632")
-    with pytest.raises(InputError, match="EPSG:32633, the map in EPSG:32632: their metres are not comparable"):
+    with pytest.raises(
+        InputError, match="EPSG:32633, the map in EPSG:32632: their metres are not comparable"
+    ):
         label_pairs(here, there)
 
 

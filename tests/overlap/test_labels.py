@@ -53,7 +53,9 @@ def test_rows_slices_and_lookups():
     assert part.shape == (2, 4)
     np.testing.assert_array_equal(part.dense(), labels.dense()[1:3])
     assert labels[2:1].shape == (0, 4)
-    np.testing.assert_array_equal(labels.lookup(np.array([0, 0, 2]), np.array([2, 1, 1])), np.float32([0.75, 0, 1]))
+    np.testing.assert_array_equal(
+        labels.lookup(np.array([0, 0, 2]), np.array([2, 1, 1])), np.float32([0.75, 0, 1])
+    )
     with pytest.raises(IndexError):
         labels.row(3)
 
@@ -79,7 +81,10 @@ def test_an_interrupted_writer_leaves_the_old_labels(labels, tmp_path):
 
 
 def test_a_writer_that_misses_rows_complains(tmp_path):
-    with pytest.raises(ValueError, match="1 rows written, 2 announced"), LabelWriter(tmp_path / "l", (2, 3), {}) as w:
+    with (
+        pytest.raises(ValueError, match="1 rows written, 2 announced"),
+        LabelWriter(tmp_path / "l", (2, 3), {}) as w,
+    ):
         w.append(np.array([0]), np.zeros(0), np.zeros(0))
     assert not (tmp_path / "l").exists()
 

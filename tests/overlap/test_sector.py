@@ -103,7 +103,9 @@ def test_symmetric_to_the_bit_and_bounded(a, b, theta_a, theta_b, radius_a, radi
         assert 0.0 <= one <= 1.0
 
 
-@given(poses, poses, angles, angles, radii, radii, st.floats(0, 360), st.floats(-1e4, 1e4), st.floats(-1e4, 1e4))
+@given(
+    poses, poses, angles, angles, radii, radii, st.floats(0, 360), st.floats(-1e4, 1e4), st.floats(-1e4, 1e4)
+)
 def test_invariant_to_rotation_translation_and_mirroring(a, b, theta_a, theta_b, ra, rb, turn, east, north):
     def moved(pose, mirror):
         x, y, heading = pose
@@ -120,7 +122,9 @@ def test_invariant_to_rotation_translation_and_mirroring(a, b, theta_a, theta_b,
 
 @given(poses, poses, angles, radii)
 def test_no_precision_is_lost_at_utm_size(a, b, theta, radius):
-    a, b = ([round(p[0] * 64) / 64, round(p[1] * 64) / 64, p[2]] for p in (a, b))  # exact in binary after the shift
+    a, b = (
+        [round(p[0] * 64) / 64, round(p[1] * 64) / 64, p[2]] for p in (a, b)
+    )  # exact in binary after the shift
     shift = np.array([500_000.0, 1e7, 0.0])
     assert sector_overlap(a, b, theta, radius) == sector_overlap(a + shift, b + shift, theta, radius)
 
@@ -132,7 +136,9 @@ def test_a_wide_sector_is_the_disk_less_the_rest(a, b, theta, radius):
     wide = sector_overlap(a, b, theta, radius, **share)
     disk = sector_overlap(a, b, 360.0, radius, **share)
     narrow_area = (360 - theta) * radius**2
-    narrow = sector_overlap(rest, b, 360 - theta, radius, **share) * min(narrow_area / (70 * 0.25 * radius**2), 1.0)
+    narrow = sector_overlap(rest, b, 360 - theta, radius, **share) * min(
+        narrow_area / (70 * 0.25 * radius**2), 1.0
+    )
     assert wide == pytest.approx(disk - narrow, abs=1e-8)
 
 

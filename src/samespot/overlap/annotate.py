@@ -65,7 +65,9 @@ def label_pairs(
         "panoramas": panoramas,
         **_tables_meta(queries, places),
     }
-    blocks = _rows(views[0], views[1], 2.0 * radius, block_pairs, threads, progress, _share_block, measure == "iou")
+    blocks = _rows(
+        views[0], views[1], 2.0 * radius, block_pairs, threads, progress, _share_block, measure == "iou"
+    )
     return PairLabels.from_blocks(blocks, (len(queries), len(places)), meta, out)
 
 
@@ -104,7 +106,14 @@ def label_within(
     reach = metres * (1.0 + 1e-12)
     turn = 360.0 if degrees is None else float(degrees)
     blocks = _rows(
-        queries.positions, places.positions, reach, block_pairs, threads, progress, _within_block, (metres, turn)
+        queries.positions,
+        places.positions,
+        reach,
+        block_pairs,
+        threads,
+        progress,
+        _within_block,
+        (metres, turn),
     )
     return PairLabels.from_blocks(blocks, (len(queries), len(places)), meta, out)
 
@@ -137,11 +146,18 @@ def _refuse_unknown_headings(table: Places, role: str, remedy: str) -> None:
     unknown = np.isnan(table.positions[:, 2])
     if unknown.any():
         first = table.table["image"].iloc[int(np.flatnonzero(unknown)[0])]
-        raise InputError(f"{unknown.sum()} of {len(table)} {role} images have no heading (first: {first}); {remedy}")
+        raise InputError(
+            f"{unknown.sum()} of {len(table)} {role} images have no heading (first: {first}); {remedy}"
+        )
 
 
 def _fields_of_view(
-    table: Places, theta: float, radius: float, unknown_heading: UnknownHeading, panoramas: Panoramas, role: str
+    table: Places,
+    theta: float,
+    radius: float,
+    unknown_heading: UnknownHeading,
+    panoramas: Panoramas,
+    role: str,
 ) -> NDArray[np.float64]:
     """(n, 9) easting, northing and the `Sector` of each camera."""
     positions = table.positions
@@ -194,7 +210,7 @@ def _rows(
     columns_of = order.astype(np.int32)
 
     before = numba.get_num_threads()
-    numba.set_num_threads(min(threads or before, numba.config.NUMBA_NUM_THREADS))
+    numba.set_num_threads(min(threads or before, before))
     try:
         candidates = _count_candidates(queries, south_west, cell, tall, keys)
         start = 0
@@ -230,22 +246,28 @@ def _block_length(candidates: NDArray[np.int64], block_pairs: int) -> int:
 
 
 @njit(cache=True)
-def _column_run(keys: Any, column: int, row: int, tall: int) -> tuple[int, int]:  # pragma: no cover - compiled
+def _column_run(
+    keys: Any, column: int, row: int, tall: int
+) -> tuple[int, int]:  # pragma: no cover - compiled
     """Run of the sorted map in grid column `column`, from two cells below `row` to two above."""
     low, high = max(row - 2, 0), min(row + 2, tall - 1)
     if column < 0 or high < low:
         return 0, 0
     base = column * tall
-    return np.searchsorted(keys, base + low), np.searchsorted(keys, base + high, side="right")
+    return int(np.searchsorted(keys, base + low)), int(np.searchsorted(keys, base + high, side="right"))
 
 
 @njit(cache=True)
-def _cell_of(x: float, y: float, south_west: Any, cell: float) -> tuple[int, int]:  # pragma: no cover - compiled
-    return int(math.floor((x - south_west[0]) / cell)), int(math.floor((y - south_west[1]) / cell))
+def _cell_of(
+    x: float, y: float, south_west: Any, cell: float
+) -> tuple[int, int]:  # pragma: no cover - compiled
+    return math.floor((x - south_west[0]) / cell), math.floor((y - south_west[1]) / cell)
 
 
 @njit(cache=True, parallel=True)
-def _count_candidates(queries: Any, south_west: Any, cell: float, tall: int, keys: Any) -> Any:  # pragma: no cover
+def _count_candidates(
+    queries: Any, south_west: Any, cell: float, tall: int, keys: Any
+) -> Any:  # pragma: no cover
     counts = np.zeros(len(queries), np.int64)
     for i in prange(len(queries)):
         column, row = _cell_of(queries[i, 0], queries[i, 1], south_west, cell)

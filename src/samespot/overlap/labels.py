@@ -70,7 +70,9 @@ class PairLabels:
             {**self.meta, "rows": [start, stop]},
         )
 
-    def lookup(self, queries: NDArray[np.integer[Any]], places: NDArray[np.integer[Any]]) -> NDArray[np.float32]:
+    def lookup(
+        self, queries: NDArray[np.integer[Any]], places: NDArray[np.integer[Any]]
+    ) -> NDArray[np.float32]:
         """Similarity of the given pairs (broadcast index arrays); 0 where none is stored."""
         i, j = np.broadcast_arrays(np.asarray(queries), np.asarray(places))
         found = np.zeros(i.size, dtype=np.float32)
@@ -107,7 +109,9 @@ class PairLabels:
         """Raise unless these labels were made from exactly these two tables."""
         for role, table, rows in (("queries", queries, self.shape[0]), ("places", places, self.shape[1])):
             if len(table) != rows:
-                raise InputError(f"the labels are for {rows} {role}, the table has {len(table)}; label it again")
+                raise InputError(
+                    f"the labels are for {rows} {role}, the table has {len(table)}; label it again"
+                )
             made_from = self.meta.get(f"{role}_digest")
             if made_from is not None and made_from != table.digest():
                 raise InputError(
@@ -185,7 +189,9 @@ class LabelWriter:
     def __enter__(self) -> LabelWriter:
         self.folder.parent.mkdir(parents=True, exist_ok=True)
         self._scratch = Path(tempfile.mkdtemp(prefix=f".{self.folder.name}.part-", dir=self.folder.parent))
-        self._files = {name: _GrowingArray(self._scratch / f"{name}.npy", kind) for name, kind in _ARRAYS.items()}
+        self._files = {
+            name: _GrowingArray(self._scratch / f"{name}.npy", kind) for name, kind in _ARRAYS.items()
+        }
         self._files["indptr"].append(np.zeros(1, np.int64))
         return self
 
@@ -234,8 +240,12 @@ class _GrowingArray:
         self._header_size = self._write_header()
 
     def _write_header(self) -> int:
-        header = {"descr": np.lib.format.dtype_to_descr(self._dtype), "fortran_order": False, "shape": (self._length,)}
-        np.lib.format.write_array_header_1_0(self._file, header)  # type: ignore[arg-type]
+        header = {
+            "descr": np.lib.format.dtype_to_descr(self._dtype),
+            "fortran_order": False,
+            "shape": (self._length,),
+        }
+        np.lib.format.write_array_header_1_0(self._file, header)
         return self._file.tell()
 
     def append(self, values: NDArray[Any]) -> None:

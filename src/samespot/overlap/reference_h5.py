@@ -33,7 +33,11 @@ def import_h5(path: str | Path, key: str = "fov", *, out: str | Path | None = No
         if key not in file:
             raise InputError(f"{path}: no data set {key!r}; it has {', '.join(sorted(file)) or 'none'}")
         values = file[key]
-        meta = {"measure": "reference", "kind": "binary" if key == "sim" else "2D field of view", "source": path.name}
+        meta = {
+            "measure": "reference",
+            "kind": "binary" if key == "sim" else "2D field of view",
+            "source": path.name,
+        }
         if values.ndim == 2 and 1 not in values.shape:
             return PairLabels.from_blocks(_matrix_rows(values, path), values.shape, meta, out)
         n = _side_of_triangle(values.size, path)
@@ -41,7 +45,9 @@ def import_h5(path: str | Path, key: str = "fov", *, out: str | Path | None = No
         return labels if out is None else labels.save(out)
 
 
-def export_h5(labels: PairLabels, path: str | Path, *, binary: PairLabels | None = None, condensed: bool = False) -> Path:
+def export_h5(
+    labels: PairLabels, path: str | Path, *, binary: PairLabels | None = None, condensed: bool = False
+) -> Path:
     """Write a reference label file: `fov` from `labels`; `sim` from `binary` labels, or by default ψ ≥ 0.5.
 
     condensed: only the upper triangle, as the reference stores all pairs of one set.
@@ -60,8 +66,12 @@ def export_h5(labels: PairLabels, path: str | Path, *, binary: PairLabels | None
         shape = (1, rows * (rows - 1) // 2) if condensed else (rows, columns)
         # the reference reads one row at a time, so a row (or a good part of a long one) is a chunk
         chunk = (1, max(1, min(shape[1], 1 << 16)))
-        fov = file.create_dataset("fov", shape, np.float32, chunks=chunk, compression="gzip", compression_opts=1)
-        sim = file.create_dataset("sim", shape, np.uint8, chunks=chunk, compression="gzip", compression_opts=1)
+        fov = file.create_dataset(
+            "fov", shape, np.float32, chunks=chunk, compression="gzip", compression_opts=1
+        )
+        sim = file.create_dataset(
+            "sim", shape, np.uint8, chunks=chunk, compression="gzip", compression_opts=1
+        )
         step = max(1, BLOCK_VALUES // max(columns, 1))
         for start in range(0, rows, step):
             graded = labels[start : start + step].dense()
@@ -120,7 +130,13 @@ def _from_triangle(values: Any, n: int, path: Path, meta: dict[str, Any]) -> Pai
         while stop < n - 1 and _triangle_start(stop + 1, n) - _triangle_start(row, n) <= BLOCK_VALUES:
             stop += 1
         begin, end = _triangle_start(row, n), _triangle_start(stop, n)
-        flat = values[begin:end] if values.ndim == 1 else values[0, begin:end] if values.shape[0] == 1 else values[begin:end, 0]
+        flat = (
+            values[begin:end]
+            if values.ndim == 1
+            else values[0, begin:end]
+            if values.shape[0] == 1
+            else values[begin:end, 0]
+        )
         flat = _checked(flat, path, row)
         at = np.flatnonzero(flat)
         starts = np.array([_triangle_start(i, n) - begin for i in range(row, stop)])
@@ -129,9 +145,20 @@ def _from_triangle(values: Any, n: int, path: Path, meta: dict[str, Any]) -> Pai
         second.append((at - starts[i] + i + row + 1).astype(np.int32))
         found.append(flat[at])
         row = stop
-    i, j, psi = (np.concatenate(x) if x else np.zeros(0, k) for x, k in ((first, np.int32), (second, np.int32), (found, np.float32)))
-    matrix = coo_array((np.tile(psi, 2), (np.concatenate([i, j]), np.concatenate([j, i]))), shape=(n, n)).tocsr()
+    rows, columns = _joined(first, np.int32), _joined(second, np.int32)
+    psi = _joined(found, np.float32)
+    matrix = coo_array(
+        (np.tile(psi, 2), (np.concatenate([rows, columns]), np.concatenate([columns, rows]))), shape=(n, n)
+    ).tocsr()
     matrix.sort_indices()
     return PairLabels(
-        matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32), matrix.data.astype(np.float32), (n, n), meta
+        matrix.indptr.astype(np.int64),
+        matrix.indices.astype(np.int32),
+        matrix.data.astype(np.float32),
+        (n, n),
+        meta,
     )
+
+
+def _joined(pieces: list[Any], dtype: type) -> Any:
+    return np.concatenate(pieces) if pieces else np.zeros(0, dtype)

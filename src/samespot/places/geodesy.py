@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from samespot.errors import InputError
 
 Floats = NDArray[np.float64]
 
@@ -12,9 +16,11 @@ def utm_zone(latitude: ArrayLike, longitude: ArrayLike) -> NDArray[np.int64]:
     """EPSG code of the standard UTM zone of each position, Norway's and Svalbard's exceptions included."""
     lat = np.asarray(latitude, dtype=np.float64)
     lon = (np.asarray(longitude, dtype=np.float64) + 180.0) % 360.0 - 180.0
+    if not (np.isfinite(lat) & np.isfinite(lon)).all():
+        raise ValueError("a UTM zone needs a finite latitude and longitude")
     zone = np.floor((lon + 180.0) / 6.0).astype(np.int64) + 1
     zone = np.where((lat >= 56) & (lat < 64) & (lon >= 3) & (lon < 12), 32, zone)
-    svalbard = (lat >= 72) & (lat < 84)
+    svalbard = (lat >= 72) & (lat <= 84)  # band X reaches up to and includes 84
     for west, east, number in ((0, 9, 31), (9, 21, 33), (21, 33, 35), (33, 42, 37)):
         zone = np.where(svalbard & (lon >= west) & (lon < east), number, zone)
     return np.where(lat >= 0, 32600, 32700) + zone
@@ -24,7 +30,7 @@ def choose_projection(latitude: ArrayLike, longitude: ArrayLike) -> str:
     """The projection for these positions: their UTM zone if they share one, else one local projection.
 
     The local one is an azimuthal equidistant projection about their middle, so that a city on a zone
-    boundary keeps straight streets and true metres.
+    boundary keeps straight streets and true metres: distances are true to 0.1 % within 490 km of the middle.
     """
     lat, lon = np.asarray(latitude, dtype=np.float64), np.asarray(longitude, dtype=np.float64)
     known = np.isfinite(lat) & np.isfinite(lon)
@@ -33,30 +39,52 @@ def choose_projection(latitude: ArrayLike, longitude: ArrayLike) -> str:
     codes = np.unique(utm_zone(lat[known], lon[known]))
     if len(codes) == 1:
         return f"EPSG:{codes[0]}"
-    turn = np.exp(1j * np.deg2rad(lon[known]))  # a mean that survives the date line
-    return f"+proj=aeqd +lat_0={lat[known].mean():.6f} +lon_0={np.rad2deg(np.angle(turn.mean())):.6f} +datum=WGS84"
+    turn = np.exp(1j * np.deg2rad(lon[known])).mean()  # a mean that survives the date line
+    middle = f"+lat_0={lat[known].mean():.6f} +lon_0={np.rad2deg(np.angle(turn)):.6f}"
+    return f"+proj=aeqd {middle} +datum=WGS84"
 
 
-def to_metres(latitude: ArrayLike, longitude: ArrayLike, projection: str | None = None) -> tuple[Floats, Floats, str]:
+def to_metres(
+    latitude: ArrayLike, longitude: ArrayLike, projection: str | None = None
+) -> tuple[Floats, Floats, str]:
     """Project WGS84 degrees to (easting [m], northing [m], projection).
 
     Unknown positions (NaN) stay NaN. Pass `projection` to put a second set onto the plane of a first.
     """
-    from pyproj import Transformer
-
     lat, lon = np.asarray(latitude, dtype=np.float64), np.asarray(longitude, dtype=np.float64)
     projection = projection or choose_projection(lat, lon)
-    known = np.isfinite(lat) & np.isfinite(lon)
-    easting, northing = np.full(lat.shape, np.nan), np.full(lat.shape, np.nan)
-    forward = Transformer.from_crs("EPSG:4326", projection, always_xy=True)
-    easting[known], northing[known] = forward.transform(lon[known], lat[known])
+    easting, northing = _transform(lon, lat, "EPSG:4326", _plane(projection))
     return easting, northing, projection
 
 
 def to_degrees(easting: ArrayLike, northing: ArrayLike, projection: str) -> tuple[Floats, Floats]:
-    """The way back: metres on a named projection to (latitude, longitude) in degrees."""
+    """The way back: metres on a named projection to (latitude, longitude) in degrees; NaN stays NaN."""
+    east, north = np.asarray(easting, dtype=np.float64), np.asarray(northing, dtype=np.float64)
+    lon, lat = _transform(east, north, _plane(projection), "EPSG:4326")
+    return lat, lon
+
+
+def _transform(x: Floats, y: Floats, source: Any, target: Any) -> tuple[Floats, Floats]:
     from pyproj import Transformer
 
-    back = Transformer.from_crs(projection, "EPSG:4326", always_xy=True)
-    lon, lat = back.transform(np.asarray(easting, dtype=np.float64), np.asarray(northing, dtype=np.float64))
-    return np.asarray(lat), np.asarray(lon)
+    known = np.isfinite(x) & np.isfinite(y)
+    there = np.full(x.shape, np.nan), np.full(x.shape, np.nan)
+    there[0][known], there[1][known] = Transformer.from_crs(source, target, always_xy=True).transform(
+        x[known], y[known]
+    )
+    return there
+
+
+def _plane(projection: str) -> Any:
+    """The coordinate system of that name, if it is one in metres on a plane."""
+    from pyproj import CRS
+    from pyproj.exceptions import CRSError
+
+    advice = "give one like EPSG:32633, or none to have it chosen"
+    try:
+        system = CRS.from_user_input(projection)
+    except CRSError as error:
+        raise InputError(f"projection {projection!r} is not known; {advice}") from error
+    if not system.is_projected or {axis.unit_name for axis in system.axis_info} != {"metre"}:
+        raise InputError(f"projection {projection!r} is not in metres on a plane; {advice}")
+    return system

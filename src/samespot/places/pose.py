@@ -7,19 +7,31 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from samespot.errors import InputError
+
 Floats = NDArray[np.float64]
+VERTICAL = 1e-3  # a camera nearer than this (0.06°) to straight up or down has no heading worth the name
 
 
 @dataclass(frozen=True)
 class PoseFrame:
     """How a data set's poses lie on the ground: which camera axis looks ahead, which world axis points up.
 
-    `forward` is in camera coordinates; `up` and `north` in world coordinates. East is north × up.
+    `forward` is in camera coordinates; `up` and `north` in world coordinates. East is north × up. All three
+    are unit vectors, `up` and `north` at right angles.
     """
 
     forward: tuple[float, float, float] = (0.0, 0.0, 1.0)  # the optical axis of x right, y down, z ahead
     up: tuple[float, float, float] = (0.0, 0.0, 1.0)
     north: tuple[float, float, float] = (0.0, 1.0, 0.0)
+
+    def __post_init__(self) -> None:
+        for name in ("forward", "up", "north"):
+            axis = np.asarray(getattr(self, name), dtype=np.float64)
+            if axis.shape != (3,) or not np.isclose(np.linalg.norm(axis), 1.0, atol=1e-6):
+                raise InputError(f"PoseFrame: {name} {getattr(self, name)} is not a unit vector of 3 numbers")
+        if abs(np.dot(self.up, self.north)) > 1e-6:
+            raise InputError(f"PoseFrame: up {self.up} and north {self.north} are not at right angles")
 
     def east(self) -> Floats:
         return np.cross(np.asarray(self.north), np.asarray(self.up))
@@ -49,12 +61,28 @@ def quaternions(rotations: ArrayLike) -> Floats:
     return np.where(q[:, :1] < 0, -q, q)
 
 
+def not_rotations(matrices: ArrayLike, tolerance: float = 1e-2) -> NDArray[np.int64]:
+    """Which of the (n, 3, 3) matrices are no rotations: not orthonormal within `tolerance`, or mirrored.
+
+    Released poses are rounded and integrated over many frames, so the default is far above rounding error.
+    """
+    m = np.asarray(matrices, dtype=np.float64).reshape(-1, 3, 3)
+    skew = np.abs(m @ m.transpose(0, 2, 1) - np.eye(3)).max(axis=(1, 2))
+    with np.errstate(invalid="ignore"):  # NaN is no rotation, and no cause for a warning
+        mirrored = ~(np.linalg.det(m) > 0)
+    return np.flatnonzero(~(skew <= tolerance) | mirrored)
+
+
 def conjugate(quaternions: ArrayLike) -> Floats:
     """The inverse rotation of each (n, 4) unit quaternion: world-to-camera becomes camera-to-world."""
-    return np.atleast_2d(np.asarray(quaternions, dtype=np.float64)) * np.array([1.0, -1.0, -1.0, -1.0])
+    q = np.atleast_2d(np.asarray(quaternions, dtype=np.float64))
+    inverse: Floats = q * np.array([1.0, -1.0, -1.0, -1.0])
+    return inverse
 
 
-def ground_pose(centres: ArrayLike, quaternions: ArrayLike, frame: PoseFrame) -> tuple[Floats, Floats, Floats]:
+def ground_pose(
+    centres: ArrayLike, quaternions: ArrayLike, frame: PoseFrame
+) -> tuple[Floats, Floats, Floats]:
     """Camera centres (n, 3) and camera-to-world quaternions (n, 4) to easting, northing [m], heading [deg].
 
     Heading is the compass direction of the camera's forward axis on the ground plane; NaN for a camera
@@ -66,4 +94,4 @@ def ground_pose(centres: ArrayLike, quaternions: ArrayLike, frame: PoseFrame) ->
     heading = np.rad2deg(np.arctan2(ahead @ east, ahead @ north)) % 360.0
     heading[heading == 360.0] = 0.0
     level = np.hypot(ahead @ east, ahead @ north)
-    return centres @ east, centres @ north, np.where(level > 1e-9, heading, np.nan)
+    return centres @ east, centres @ north, np.where(level > VERTICAL, heading, np.nan)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
 import hashlib
 import json
 import os
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +23,7 @@ from samespot.places.geodesy import to_metres
 REQUIRED = ("image", "easting", "northing", "heading")
 POSE = ("tx", "ty", "tz", "qw", "qx", "qy", "qz")
 OPTIONAL = (*POSE, "pano", "sequence", "frame", "time", "condition", "split")
+TEXT = ("image", "key", "pano_id")  # names that may be all digits, as 000829 is; never read as numbers
 MissingImages = Literal["error", "warn", "drop", "ignore"]
 
 
@@ -44,7 +48,9 @@ class Places:
 
     def __repr__(self) -> str:
         extra = [c for c in self.table.columns if c not in REQUIRED]
-        return f"Places({len(self)} images under {self.root}, {self.projection or 'local metres'}, also {extra})"
+        return (
+            f"Places({len(self)} images under {self.root}, {self.projection or 'local metres'}, also {extra})"
+        )
 
     @property
     def images(self) -> list[Path]:
@@ -80,39 +86,52 @@ class Places:
     def _pose_columns(self, columns: tuple[str, ...]) -> NDArray[np.float64]:
         if not self.has_pose:
             lacking = sorted(set(POSE) - set(self.table.columns))
-            raise InputError(f"{self.root}: no 6DOF pose in this table: it lacks the columns {', '.join(lacking)}")
+            raise InputError(
+                f"{self.root}: no 6DOF pose in this table: it lacks the columns {', '.join(lacking)}"
+            )
         return self.table[list(columns)].to_numpy(dtype=np.float64)
 
     def select(self, rows: Any) -> Places:
         """The chosen rows (a boolean mask, positions or a slice), numbered from 0 again."""
-        return Places(
-            self.root, self.table.iloc[rows].reset_index(drop=True), self.projection, dict(self.dropped), self.notes
-        )
+        rows = rows.to_numpy() if isinstance(rows, pd.Series) else rows
+        table = self.table.iloc[rows].reset_index(drop=True)
+        return Places(self.root, table, self.projection, dict(self.dropped), self.notes)
 
     def digest(self) -> str:
         """Fingerprint of the images and where they were taken: what labels of this table depend on."""
         h = hashlib.sha256("\n".join(self.table["image"]).encode())
-        h.update(np.ascontiguousarray(self.positions).tobytes())
+        h.update(_same_bytes(self.positions))
         h.update(np.packbits(self.panoramas).tobytes())
         if self.has_pose:
-            h.update(np.ascontiguousarray(self._pose_columns(POSE)).tobytes())
+            h.update(_same_bytes(self._pose_columns(POSE)))
         return h.hexdigest()[:32]
 
     def save(self, path: str | Path) -> Path:
-        """Write `.csv` or `.parquet`, and beside it `<name>.meta.json` with projection, drops and notes."""
+        """Write `.csv` or `.parquet`, and beside it `<file>.meta.json` with projection, drops and notes."""
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         scratch = path.with_name(f".{path.name}.part")
         if path.suffix == ".parquet":
-            self.table.to_parquet(scratch, index=False)
+            try:
+                self.table.to_parquet(scratch, index=False)
+            except (TypeError, ValueError) as error:  # pyarrow's: a column of mixed kinds
+                scratch.unlink(missing_ok=True)
+                fault = f"cannot be written as parquet: {_first_line(error)}"
+                raise InputError(f"{path}: {fault}; try .csv") from error
         elif path.suffix == ".csv":
             self.table.to_csv(scratch, index=False)
         else:
             raise InputError(f"{path}: a table of places is written as .csv or .parquet")
-        os.replace(scratch, path)
         root = os.path.relpath(self.root, path.parent) if self.root.exists() else str(self.root)
-        meta = {"root": root, "projection": self.projection, "dropped": self.dropped, "notes": list(self.notes)}
-        _meta_path(path).write_text(json.dumps(meta, indent=1) + "\n")
+        meta = {
+            "root": root,
+            "projection": self.projection,
+            "dropped": self.dropped,
+            "notes": list(self.notes),
+        }
+        os.replace(scratch, path)
+        scratch.write_text(json.dumps(meta, indent=1) + "\n")
+        os.replace(scratch, _meta_path(path))
         return path
 
     @classmethod
@@ -131,15 +150,19 @@ class Places:
     ) -> Places:
         """Check columns and make a table of them. Readers end here, so every table obeys the same rules.
 
-        `source` names the file in error messages. `unknown_positions` admits NaN positions (test sets that
-        keep theirs secret).
+        `source` names the file in error messages. A column may be one value for all rows.
+        `unknown_positions` admits NaN positions (test sets that keep theirs secret).
         """
         root = Path(root)
-        table = pd.DataFrame(dict(columns)).reset_index(drop=True)
-        table = _checked(table, str(source or root), unknown_positions, wrap_headings)
+        table = _checked(_as_table(columns), str(source or root), unknown_positions)
+        wrapped = _wrap_headings(table, str(source or root), wrap_headings)
         out = {reason: int(n) for reason, n in (dropped or {}).items() if n}
-        places = cls(root, table, projection, out, notes)
-        return places if missing_images == "ignore" else places._with_missing_images(missing_images, str(source or root))
+        places = cls(root, table, projection, out, (*notes, *wrapped))
+        return (
+            places
+            if missing_images == "ignore"
+            else places._with_missing_images(missing_images, str(source or root))
+        )
 
     @classmethod
     def read(
@@ -158,34 +181,41 @@ class Places:
         """
         path = Path(path)
         if not path.is_file():
-            raise InputError(f"{path}: no such file; a table of places is a .csv or .parquet with the columns {', '.join(REQUIRED)}")
-        table, meta = _load_table(path), _load_meta(path)
+            raise InputError(
+                f"{path}: no such file; a table of places is a .csv or .parquet"
+                f" with the columns {', '.join(REQUIRED)}"
+            )
+        table, meta = load_table(path), _load_meta(path)
         projection = projection or meta.get("projection")
-        table, projection = _in_metres(table, path, projection)
+        table, projection, reprojected = _in_metres(table, path, projection)
         return cls.build(
             root or path.parent / meta.get("root", "."),
             table,
             source=path,
             projection=projection,
             dropped=meta.get("dropped"),
-            notes=tuple(meta.get("notes", ())),
+            notes=(*meta.get("notes", ()), *reprojected),
             unknown_positions=unknown_positions,
             wrap_headings=wrap_headings,
             missing_images=missing_images,
         )
 
     def _with_missing_images(self, policy: MissingImages, source: str) -> Places:
-        absent = np.array([not path.is_file() for path in self.images], dtype=bool)
+        absent = np.array([not os.path.isfile(self.root / name) for name in self.table["image"]], dtype=bool)
         if not absent.any():
             return self
         names = self.table["image"][absent]
-        said = f"{source}: {absent.sum()} of {len(self)} images are not under {self.root} ({_first_three(names)})"
+        count = f"{absent.sum()} of {len(self)} images"
+        said = f"{source}: {count} are not under {self.root} ({_first_three(names)})"
         if policy == "error":
             raise InputError(f"{said}; fix the root, or drop them with --missing-images drop")
         if policy == "warn":
-            return Places(self.root, self.table, self.projection, self.dropped, (*self.notes, said))
-        kept = self.select(~absent)
-        dropped = {**self.dropped, "image file missing": int(absent.sum())}
+            notes = self.notes if said in self.notes else (*self.notes, said)
+            return Places(self.root, self.table, self.projection, self.dropped, notes)
+        if absent.all():
+            raise InputError(f"{said}; none would be left, so fix the root")
+        kept, reason = self.select(~absent), "image file missing"
+        dropped = {**self.dropped, reason: self.dropped.get(reason, 0) + int(absent.sum())}
         return Places(kept.root, kept.table, kept.projection, dropped, (*self.notes, f"{said}; dropped"))
 
 
@@ -195,7 +225,7 @@ def _first_three(values: Any) -> str:
 
 
 def _meta_path(path: Path) -> Path:
-    return path.with_suffix(".meta.json")
+    return path.with_name(f"{path.name}.meta.json")  # places.csv.meta.json
 
 
 def _load_meta(path: Path) -> dict[str, Any]:
@@ -204,40 +234,123 @@ def _load_meta(path: Path) -> dict[str, Any]:
         return {}
     try:
         meta = json.loads(beside.read_text())
-    except json.JSONDecodeError as error:
+    except ValueError as error:
         raise InputError(f"{beside}: not valid json ({error}); delete it or mend it") from error
-    return meta if isinstance(meta, dict) else {}
-
-
-def _load_table(path: Path) -> pd.DataFrame:
-    try:
-        return pd.read_parquet(path) if path.suffix == ".parquet" else pd.read_csv(path)
-    except (ValueError, OSError) as error:  # pandas' parser errors and pyarrow's are both ValueErrors
-        raise InputError(f"{path}: cannot be read as {path.suffix or 'csv'}: {str(error).splitlines()[0]}") from error
-
-
-def _in_metres(table: pd.DataFrame, path: Path, projection: str | None) -> tuple[pd.DataFrame, str | None]:
-    zones = table["zone"].dropna().unique() if "zone" in table else []
-    if len(zones) > 1:
+    if not isinstance(meta, dict):
         raise InputError(
-            f"{path}: eastings of different UTM zones ({_first_three(sorted(map(str, zones)))}) cannot share one table; "
-            "give latitude and longitude columns instead, and one projection is chosen for all"
+            f"{beside}: holds {type(meta).__name__} where an object is expected; delete it or mend it"
         )
-    if {"easting", "northing"} <= set(table.columns) or not {"latitude", "longitude"} <= set(table.columns):
-        return table, projection
-    for column, limit in (("latitude", 90.0), ("longitude", 180.0)):
-        values = pd.to_numeric(table[column], errors="coerce")
-        bad = (values.abs() > limit) | (values.isna() & table[column].notna())
-        if bad.any():
-            row = int(np.flatnonzero(bad)[0])
-            raise InputError(f"{path} row {row + 1}: {column} {table[column].iloc[row]} is not in [-{limit:g}, {limit:g}]")
-    if not (table["latitude"].notna() & table["longitude"].notna()).any():
+    return meta
+
+
+def load_table(path: Path) -> pd.DataFrame:
+    """A csv (also .csv.gz) or parquet file as it stands, or an `InputError` that names the broken line."""
+    parquet = path.suffix == ".parquet"
+    try:
+        table = pd.read_parquet(path) if parquet else _parse_csv(path)
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: no such file") from error
+    # pandas' parser errors and pyarrow's are ValueErrors; a cut-off .gz ends in an EOFError
+    except (ValueError, OSError, EOFError, zlib.error) as error:
+        kind = "parquet" if parquet else "csv"
+        raise InputError(f"{path}: cannot be read as {kind}: {_first_line(error)}") from error
+    if not parquet:
+        _refuse_uneven_lines(table, path)
+    return table
+
+
+def _parse_csv(path: Path) -> pd.DataFrame:
+    # pandas before 3.1 is off in the last bit unless asked, and the digest would change on the way
+    older = tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)
+    exact: dict[str, Any] = {"float_precision": "round_trip"} if older else {}
+    table: pd.DataFrame = pd.read_csv(path, dtype=dict.fromkeys(TEXT, str), low_memory=False, **exact)
+    return table
+
+
+def _refuse_uneven_lines(table: pd.DataFrame, path: Path) -> None:
+    """pandas fills a line that is cut short with NaN, and shifts columns when every line is too long."""
+    if path.suffix in (".bz2", ".xz", ".zip", ".zst"):
+        return
+    opened: Any = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rt", encoding="utf-8-sig", newline="") as lines:
+        reader = csv.reader(lines)
+        header = next(reader)
+        full = table.iloc[:, -1:].notna().all(axis=None)  # then no line is short, and one look will do
+        for fields in reader:
+            if fields and len(fields) != len(header):
+                raise InputError(
+                    f"{path} line {reader.line_num}: {len(fields)} fields where the header has {len(header)};"
+                    " mend the line, an unknown value is an empty field"
+                )
+            if full and fields:
+                return
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _in_metres(
+    table: pd.DataFrame, path: Path, projection: str | None
+) -> tuple[pd.DataFrame, str | None, tuple[str, ...]]:
+    """The table with easting and northing, projected from degrees where it must be; what to note about it."""
+    metres, degrees = ({*pair} <= set(table.columns) for pair in (REQUIRED[1:3], ("latitude", "longitude")))
+    zones = sorted(map(str, table["zone"].dropna().unique())) if metres and "zone" in table else []
+    mixed = f"different UTM zones ({_first_three(zones)})"
+    if len(zones) > 1 and not degrees:
+        raise InputError(
+            f"{path}: eastings of {mixed} cannot share one table;"
+            " give latitude and longitude columns instead, and one projection is chosen for all"
+        )
+    if not degrees or (metres and len(zones) < 2):
+        return table, projection, ()
+    latitude = _degrees(table, "latitude", 90.0, path)
+    longitude = _degrees(table, "longitude", 180.0, path)
+    if not (latitude.notna() & longitude.notna()).any():
         raise InputError(f"{path}: every latitude or longitude is empty")
-    easting, northing, projection = to_metres(table["latitude"], table["longitude"], projection)
-    return table.assign(easting=easting, northing=northing), projection
+    easting, northing, projection = to_metres(latitude, longitude, projection)
+    table = table.assign(easting=easting, northing=northing)
+    if len(zones) < 2:
+        return table, projection, ()
+    note = f"{path}: eastings were of {mixed}; projected anew from latitude and longitude"
+    return table.drop(columns="zone"), projection, (note,)
 
 
-def _checked(table: pd.DataFrame, source: str, unknown_positions: bool, wrap_headings: bool) -> pd.DataFrame:
+def _degrees(table: pd.DataFrame, column: str, limit: float, path: Path) -> pd.Series:
+    values = pd.to_numeric(table[column], errors="coerce")
+    bad = (values.abs() > limit) | (values.isna() & table[column].notna())
+    if (row := _first_row(bad)) is not None:
+        value = _shown(table[column].iloc[row])
+        raise InputError(f"{path} row {row + 1}: {column} {value} is not in [-{limit:g}, {limit:g}]")
+    return values.astype(np.float64)
+
+
+def _first_row(bad: Any) -> int | None:
+    rows = np.flatnonzero(bad)
+    return int(rows[0]) if len(rows) else None
+
+
+def _shown(value: Any) -> str:
+    return repr(value) if isinstance(value, str) else str(value)  # numpy's repr says np.float64(inf)
+
+
+def _same_bytes(numbers: NDArray[np.float64]) -> bytes:
+    """Bytes that are equal when the numbers are: one NaN, one zero."""
+    return np.where(np.isnan(numbers), np.nan, numbers + 0.0).tobytes()
+
+
+def _as_table(columns: Mapping[str, Any] | pd.DataFrame) -> pd.DataFrame:
+    """Columns side by side by position, whatever index they carry."""
+    if isinstance(columns, pd.DataFrame):
+        return columns.reset_index(drop=True)
+    bare = {k: v.reset_index(drop=True) if isinstance(v, pd.Series) else v for k, v in columns.items()}
+    lengths = {len(v) for v in bare.values() if hasattr(v, "__len__") and not isinstance(v, str)}
+    if len(lengths) > 1:
+        raise ValueError(f"columns of different lengths: {sorted(lengths)}")
+    return pd.DataFrame(bare, index=pd.RangeIndex(lengths.pop() if lengths else 0))
+
+
+def _checked(table: pd.DataFrame, source: str, unknown_positions: bool) -> pd.DataFrame:
     lacking = [c for c in ("image", "easting", "northing") if c not in table]
     if lacking:
         raise InputError(
@@ -249,44 +362,67 @@ def _checked(table: pd.DataFrame, source: str, unknown_positions: bool, wrap_hea
     if "heading" not in table:
         table["heading"] = np.nan
     for column in ("easting", "northing", "heading", *(c for c in POSE if c in table)):
-        numbers = pd.to_numeric(table[column], errors="coerce").astype(np.float64)
-        bad = (numbers.isna() & table[column].notna()) | np.isinf(numbers)
-        if bad.any():
-            row = int(np.flatnonzero(bad)[0])
-            raise InputError(f"{source} row {row + 1}: {column} {table[column].iloc[row]!r} is not a finite number")
-        table[column] = numbers
-    unplaced = (table["easting"].isna() | table["northing"].isna()).to_numpy()
-    if unplaced.any() and not unknown_positions:
-        row = int(np.flatnonzero(unplaced)[0])
-        raise InputError(f"{source} row {row + 1}: no position ({unplaced.sum()} rows lack one); fill them in or delete them")
-    outside = ((table["heading"] < 0) | (table["heading"] >= 360)).to_numpy()
-    if outside.any() and not wrap_headings:
-        row = int(np.flatnonzero(outside)[0])
-        raise InputError(
-            f"{source} row {row + 1}: heading {table['heading'].iloc[row]:g} is not in [0, 360)"
-            f" ({outside.sum()} such rows); pass --wrap-headings to accept it"
-        )
-    if outside.any():
-        wrapped = table["heading"] % 360.0
-        table["heading"] = wrapped.where(wrapped < 360.0, 0.0)  # -1e-15 % 360 rounds up to 360
+        table[column] = _finite(table[column], source)
+    unplaced = table["easting"].isna() | table["northing"].isna()
+    if not unknown_positions and (row := _first_row(unplaced)) is not None:
+        count = f"{unplaced.sum()} rows lack one"
+        raise InputError(f"{source} row {row + 1}: no position ({count}); fill them in or delete them")
+    _refuse_bad_names(table["image"], source)
     table["image"] = table["image"].astype(str)
-    twice = table["image"].duplicated().to_numpy()
-    if twice.any():
-        row = int(np.flatnonzero(twice)[0])
-        raise InputError(
-            f"{source} row {row + 1}: image {table['image'].iloc[row]} stands in the table twice"
-            f" ({twice.sum()} repeated rows); keep one row an image"
-        )
+    if set(POSE) <= set(table.columns):
+        no_rotation = (table[list(POSE[3:])] == 0).all(axis=1)
+        if (row := _first_row(no_rotation)) is not None:
+            raise InputError(f"{source} row {row + 1}: qw qx qy qz are all 0; not turned at all is 1 0 0 0")
     if "pano" in table:
         table["pano"] = _booleans(table["pano"], source)
     order = [*REQUIRED, *(c for c in OPTIONAL if c in table)]
     return table[[*order, *(c for c in table.columns if c not in order)]]
 
 
-def _booleans(column: pd.Series, source: str) -> pd.Series:  # type: ignore[type-arg]
-    words = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False, "nan": False, "": False, "none": False}
-    values = column.astype(str).str.lower().map(words)
-    if values.isna().any():
-        row = int(np.flatnonzero(values.isna())[0])
-        raise InputError(f"{source} row {row + 1}: pano {column.iloc[row]!r} is neither true nor false")
+def _finite(column: pd.Series, source: str) -> pd.Series:
+    """The column as float64; NaN stays, but text and infinity are refused."""
+    numbers = pd.to_numeric(column, errors="coerce").astype(np.float64)
+    bad = (numbers.isna() & column.notna()) | np.isinf(numbers)
+    if (row := _first_row(bad)) is not None:
+        value = _shown(column.iloc[row])
+        raise InputError(f"{source} row {row + 1}: {column.name} {value} is not a finite number")
+    return numbers
+
+
+def _refuse_bad_names(images: pd.Series, source: str) -> None:
+    nameless = images.isna() | (images.astype(str).str.strip() == "")
+    if (row := _first_row(nameless)) is not None:
+        count = f"{nameless.sum()} rows lack one"
+        raise InputError(f"{source} row {row + 1}: no image name ({count}); fill them in or delete them")
+    twice = images.astype(str).duplicated()
+    if (row := _first_row(twice)) is not None:
+        raise InputError(
+            f"{source} row {row + 1}: image {images.iloc[row]} stands in the table twice"
+            f" ({twice.sum()} repeated rows); keep one row an image"
+        )
+
+
+def _wrap_headings(table: pd.DataFrame, source: str, allowed: bool) -> tuple[str, ...]:
+    """Bring headings into [0, 360) where that is allowed, and say how many."""
+    outside = (table["heading"] < 0) | (table["heading"] >= 360)
+    row = _first_row(outside)
+    if row is None:
+        return ()
+    if not allowed:
+        raise InputError(
+            f"{source} row {row + 1}: heading {table['heading'].iloc[row]:g} is not in [0, 360)"
+            f" ({outside.sum()} such rows); pass --wrap-headings to accept it"
+        )
+    wrapped = table["heading"] % 360.0
+    table["heading"] = wrapped.mask(wrapped == 360.0, 0.0)  # -1e-15 % 360 rounds up to 360
+    return (f"{source}: {outside.sum()} headings were not in [0, 360) and were wrapped",)
+
+
+def _booleans(column: pd.Series, source: str) -> pd.Series:
+    """True and false in the spellings of csv files; an empty field is false."""
+    words = {"true": True, "1": True, "1.0": True, "false": False, "0": False, "0.0": False, "": False}
+    values = column.astype(object).where(column.notna(), "").astype(str).str.strip().str.lower().map(words)
+    if (row := _first_row(values.isna())) is not None:
+        value = _shown(column.iloc[row])
+        raise InputError(f"{source} row {row + 1}: pano {value} is neither true nor false")
     return values.astype(bool)

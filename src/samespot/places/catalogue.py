@@ -1,0 +1,177 @@
+"""Which data sets samespot reads, which of them are on this machine, and where to ask for the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from samespot.errors import InputError
+from samespot.places.pose import PoseFrame, ground_pose
+from samespot.places.table import MissingImages, Places
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A data set or a format of one's own, read by the module `samespot.places.<module>`."""
+
+    name: str
+    title: str
+    module: str
+    ask: str  # where to get it
+    own: bool = False  # a format for one's own data rather than a published set
+
+    @property
+    def reader(self) -> Any:
+        return import_module(f"samespot.places.{self.module}")
+
+    @property
+    def layout(self) -> str:
+        return str(self.reader.LAYOUT)
+
+    def parts(self, root: Path) -> list[str]:
+        return list(self.reader.parts(Path(root)))
+
+    def missing(self, root: Path) -> list[str]:
+        return list(self.reader.missing(Path(root)))
+
+    def read(self, root: Path, part: str, **options: Any) -> Places:
+        return self.reader.read(Path(root), part, **options)  # type: ignore[no-any-return]
+
+
+_VISLOC = "https://www.visuallocalization.net/datasets/"
+DATA_SETS = (
+    DataSet("msls", "Mapillary Street-Level Sequences", "msls", "https://www.mapillary.com/dataset/places"),
+    DataSet(
+        "pittsburgh",
+        "Pittsburgh30k and 250k",
+        "pittsburgh",
+        "images: by mail, see http://www.ok.ctrl.titech.ac.jp/~torii/project/repttile/; "
+        "splits: https://www.di.ens.fr/willow/research/netvlad/",
+    ),
+    DataSet(
+        "tokyo",
+        "Tokyo 24/7 and Tokyo Time Machine",
+        "tokyo",
+        "24/7: by mail, see http://www.ok.ctrl.titech.ac.jp/~torii/project/247/; "
+        "TM and splits: https://www.di.ens.fr/willow/research/netvlad/",
+    ),
+    DataSet("robotcar", "RobotCar Seasons v2", "robotcar", _VISLOC),
+    DataSet("cmu-seasons", "CMU Seasons and Extended CMU Seasons", "cmu_seasons", _VISLOC),
+    DataSet("tb-places", "TB-Places", "tb_places", "https://doi.org/10.34894/VIL0EV"),
+    DataSet(
+        "7scenes",
+        "7Scenes",
+        "seven_scenes",
+        "https://www.microsoft.com/en-us/research/project/rgb-d-dataset-7-scenes/",
+    ),
+    DataSet("colmap", "a COLMAP model, text or binary", "colmap", "your own reconstruction", own=True),
+    DataSet(
+        "at-names", "a folder of images named @easting@northing@…@.jpg", "at_names", "your own", own=True
+    ),
+    DataSet("photos", "a folder of photos with GPS in their EXIF", "photos", "your own", own=True),
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A data set that is on this machine."""
+
+    data_set: DataSet
+    root: Path
+    parts: list[str]
+    missing: list[str]
+
+
+def data_set(name: str) -> DataSet:
+    for known in DATA_SETS:
+        if known.name == name:
+            return known
+    raise InputError(f"data set {name!r} is unknown; choose one of {', '.join(d.name for d in DATA_SETS)}")
+
+
+def find_data_sets(root: str | Path) -> list[Finding]:
+    """The published data sets at `root` or in a folder directly below it."""
+    root = Path(root)
+    if not root.is_dir():
+        raise InputError(f"{root}: no such folder; give the folder that holds your data sets")
+    folders = [root, *sorted(p for p in root.iterdir() if p.is_dir() and not p.name.startswith("."))]
+    found = []
+    for known in DATA_SETS:
+        for folder in folders:
+            parts = known.parts(folder) if not known.own else []
+            if parts:
+                found.append(Finding(known, folder, parts, known.missing(folder)))
+    return found
+
+
+def open_places(
+    source: str | Path,
+    *,
+    dataset: str | None = None,
+    part: str | None = None,
+    projection: str | None = None,
+    wrap_headings: bool = False,
+    missing_images: MissingImages = "warn",
+    frame: PoseFrame | None = None,
+) -> Places:
+    """Read places from whatever `source` is: a csv or parquet table, a data set, a COLMAP model, photos.
+
+    part: which part of a data set, e.g. "train_val/london/query". frame: take position and heading from the
+    6DOF pose, with these axes (strong labels), whatever the table says.
+    """
+    source = Path(source)
+    if dataset is None and source.is_dir() and part is None and (source / "places.csv").is_file():
+        source = source / "places.csv"
+    if source.is_dir():
+        places = _read_folder(source, dataset, part, missing_images)
+    elif dataset is not None or part is not None:
+        raise InputError(f"{source}: not a folder, so it cannot be a data set with parts")
+    else:
+        places = Places.read(
+            source, projection=projection, wrap_headings=wrap_headings, missing_images=missing_images
+        )
+    return places if frame is None else placed_by_pose(places, frame)
+
+
+def placed_by_pose(places: Places, frame: PoseFrame) -> Places:
+    """The same images with position and heading taken from their 6DOF poses."""
+    easting, northing, heading = ground_pose(places.centres, places.quaternions, frame)
+    table = places.table.assign(easting=easting, northing=northing, heading=heading)
+    return Places(places.root, table, None, places.dropped, places.notes)
+
+
+def _read_folder(root: Path, dataset: str | None, part: str | None, missing_images: MissingImages) -> Places:
+    kinds = [data_set(dataset)] if dataset else list(DATA_SETS)
+    for kind in kinds:
+        parts = kind.parts(root)
+        if not parts:
+            continue
+        if part is None and len(parts) > 1:
+            named = ", ".join(parts[:4]) + (", …" if len(parts) > 4 else "")
+            raise InputError(
+                f"{root}: {kind.title} with {len(parts)} parts ({named}); choose one with --part"
+            )
+        return kind.read(root, parts[0] if part is None else part, missing_images=missing_images)
+    if dataset:
+        expected = "; ".join(line.strip() for line in kinds[0].layout.strip().splitlines())
+        raise InputError(f"{root}: no {kinds[0].title} here; expected: {expected}")
+    raise InputError(f"{root}: nothing here that samespot reads; `samespot datasets` lists what it does")
+
+
+AXES = {
+    sign + name: tuple((-1.0 if sign == "-" else 1.0) * float(name == axis) for axis in "xyz")
+    for sign in ("", "+", "-")
+    for name in "xyz"
+}
+
+
+def pose_frame(forward: str, up: str, north: str) -> PoseFrame:
+    """A frame from axis names such as "z" or "-y"."""
+    axes: list[Any] = []
+    for role, word in (("forward", forward), ("up", up), ("north", north)):
+        if word not in AXES:
+            raise InputError(f"{role} axis {word!r} is unknown; choose one of x, y, z, -x, -y, -z")
+        axes.append(AXES[word])
+    return PoseFrame(*axes)

@@ -1,0 +1,197 @@
+"""A folder of one's own photos: positions, headings and times out of their EXIF data."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import math
+import os
+import warnings
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from samespot.errors import InputError
+from samespot.places.geodesy import to_metres
+from samespot.places.table import MissingImages, Places
+
+IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".heic", ".heif", ".tif", ".tiff")
+LAYOUT = """\
+any folder, with any folders below it
+└── *.jpg  *.jpeg  *.png  *.webp  *.tif  *.heic    photos with GPS in their EXIF data
+"""
+NO_GPS = "no GPS in EXIF"
+NO_FIX = "GPS in EXIF is 0, 0"  # what a phone writes that has not found its position yet
+UNREADABLE = "unreadable image file"
+
+GPS_IFD, EXIF_IFD, DATE_TIME_ORIGINAL = 0x8825, 0x8769, 0x9003
+LATITUDE_REF, LATITUDE, LONGITUDE_REF, LONGITUDE, ALTITUDE_REF, ALTITUDE = range(1, 7)
+DIRECTION_REF, DIRECTION = 16, 17
+
+
+def parts(root: Path) -> list[str]:
+    """The one part "" when there is any image under root."""
+    return [""] if next(_images(Path(root)), None) is not None else []
+
+
+def missing(root: Path) -> list[str]:
+    """Nothing: one's own photos are complete as they are."""
+    return []
+
+
+def read(root: Path, part: str = "", *, missing_images: MissingImages = "warn") -> Places:
+    """Every photo under root that says where it was taken.
+
+    Also gives `latitude`, `longitude` [deg], `altitude` [m above the sea, NaN if unknown] and `time`.
+    Files and folders whose name starts with a dot are passed over.
+    """
+    root = Path(root)
+    if part:
+        raise InputError(f"{root}: a folder of photos has no part {part!r}; its one part is ''")
+    names = sorted(_images(root))
+    if not names:
+        raise InputError(f"{root}: no photos there; expected are files ending in {', '.join(IMAGE_SUFFIXES)}")
+    facts: list[dict[str, Any]] = []
+    left_out: dict[str, list[str]] = {NO_GPS: [], NO_FIX: [], UNREADABLE: []}
+    for name in names:
+        found = _facts(root / name)
+        if isinstance(found, str):
+            left_out[found].append(name)
+        else:
+            facts.append({"image": name, **found})
+    if not facts:
+        raise InputError(f"{root}: {_none_placed(left_out)}")
+    table = pd.DataFrame(facts)
+    easting, northing, projection = to_metres(table["latitude"], table["longitude"])
+    magnetic = table.pop("magnetic").to_numpy(dtype=bool)
+    return Places.build(
+        root,
+        table.assign(easting=easting, northing=northing),
+        source=root,
+        projection=projection,
+        dropped={reason: len(names) for reason, names in left_out.items()},
+        notes=(*_left_out_notes(root, left_out), *_heading_notes(root, table["heading"], magnetic)),
+        wrap_headings=True,
+        missing_images=missing_images,
+    )
+
+
+def _images(root: Path) -> Iterator[str]:
+    """Images under root, relative to it; not those of hidden files and folders (thumbnails, ._copies)."""
+    for folder, below, files in os.walk(root):
+        below[:] = sorted(name for name in below if not name.startswith("."))
+        for name in files:
+            if name.lower().endswith(IMAGE_SUFFIXES) and not name.startswith("."):
+                yield (Path(folder) / name).relative_to(root).as_posix()
+
+
+def _facts(path: Path) -> dict[str, Any] | str:
+    """What the EXIF data say, or the reason why the photo is left out."""
+    from PIL import Image
+
+    _accept_heic()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # only the header is read, so a huge or odd image does no harm
+            with Image.open(path) as image:
+                exif = image.getexif()
+                gps, shot = exif.get_ifd(GPS_IFD), exif.get_ifd(EXIF_IFD)
+    except Exception:  # PIL raises many kinds on broken files, SyntaxError and struct.error among them
+        return UNREADABLE
+    latitude = _angle(gps.get(LATITUDE), gps.get(LATITUDE_REF), "S", 90.0)
+    longitude = _angle(gps.get(LONGITUDE), gps.get(LONGITUDE_REF), "W", 180.0)
+    if math.isnan(latitude) or math.isnan(longitude):
+        return NO_GPS
+    if latitude == 0 and longitude == 0:
+        return NO_FIX
+    return {
+        "latitude": latitude,
+        "longitude": longitude,
+        "altitude": _altitude(gps),
+        "heading": _number(gps.get(DIRECTION)),
+        "magnetic": _text(gps.get(DIRECTION_REF)) == "M",
+        "time": _time(_text(shot.get(DATE_TIME_ORIGINAL))),
+    }
+
+
+@functools.cache
+def _accept_heic() -> None:
+    """Let PIL open the HEIC photos of iPhones where pillow-heif is installed."""
+    try:
+        importlib.import_module("pillow_heif").register_heif_opener()
+    except ImportError:
+        return
+
+
+def _angle(parts: Any, side: Any, negative: str, limit: float) -> float:
+    """Degrees of EXIF's (degrees, minutes, seconds) and N/S/E/W; NaN when absent or broken."""
+    try:
+        degrees, minutes, seconds = (_number(value) for value in parts)
+    except (TypeError, ValueError):
+        return math.nan
+    angle = degrees + minutes / 60.0 + seconds / 3600.0
+    if not abs(angle) <= limit:
+        return math.nan
+    return -angle if _text(side) == negative else angle
+
+
+def _altitude(gps: Mapping[int, Any]) -> float:
+    below = gps.get(ALTITUDE_REF) in (1, b"\x01", "1")
+    altitude = _number(gps.get(ALTITUDE))
+    return -altitude if below else altitude
+
+
+def _number(value: Any) -> float:
+    """A rational of EXIF as a float; NaN when absent, broken or 0/0."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, ZeroDivisionError):
+        return math.nan
+    return number if math.isfinite(number) else math.nan
+
+
+def _text(value: Any) -> str:
+    text = value.decode("ascii", "replace") if isinstance(value, bytes) else str(value or "")
+    return text.strip("\x00 ")
+
+
+def _time(text: str) -> str | None:
+    """2023:05:01 14:30:00 as 2023-05-01T14:30:00, the clock of the camera; None when there is none."""
+    stamp = pd.to_datetime(text, format="%Y:%m:%d %H:%M:%S", errors="coerce")
+    return None if pd.isna(stamp) else stamp.isoformat()
+
+
+def _none_placed(left_out: Mapping[str, list[str]]) -> str:
+    counts = ", ".join(f"{len(names)} {reason}" for reason, names in left_out.items() if names)
+    return (
+        f"none of the photos says where it was taken ({counts}); copy the originals, as messengers strip"
+        " the GPS, or write a places.csv with the columns image, latitude, longitude, heading"
+    )
+
+
+def _left_out_notes(root: Path, left_out: Mapping[str, list[str]]) -> list[str]:
+    notes = []
+    for reason, names in left_out.items():
+        if names:
+            first = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+            notes.append(f"{root}: {len(names)} photos left out, {reason} ({first})")
+    if any(name.lower().endswith((".heic", ".heif")) for name in left_out[UNREADABLE]):
+        notes.append(f"{root}: HEIC photos are read when the package pillow-heif is installed")
+    return notes
+
+
+def _heading_notes(root: Path, heading: pd.Series, magnetic: np.ndarray) -> list[str]:
+    known = heading.notna().to_numpy()
+    notes = []
+    if not known.all():
+        notes.append(f"{root}: {(~known).sum()} of {len(known)} photos have no compass direction")
+    if (known & magnetic).any():
+        count = (known & magnetic).sum()
+        notes.append(
+            f"{root}: {count} compass directions are from magnetic north, the other {known.sum() - count}"
+            " from true north; they are taken as they are"
+        )
+    return notes

@@ -1,0 +1,93 @@
+"""The campus photos and the GPS tracks of real rides, read as any user's table would be."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from samespot.errors import InputError
+from samespot.places import Places
+
+
+def test_the_campus_table_reads_whole(real_data):
+    places = Places.read(real_data / "campus" / "places.csv", missing_images="error")
+    assert len(places) == 6805
+    assert places.table["split"].value_counts().to_dict() == {
+        "train": 4211,
+        "map": 1519,
+        "query": 524,
+        "gap": 551,
+    }
+    assert (places.dropped, places.notes) == ({}, ())
+    heading = places.table["heading"]
+    assert (heading.between(0, 360, inclusive="left")).all()
+    assert places.positions[0].tolist() == [452.39, 214.79, 133]
+    assert places.table["time"][0] == "15:03"
+
+
+def test_the_campus_table_survives_both_file_types(real_data, tmp_path):
+    places = Places.read(real_data / "campus" / "places.csv", missing_images="ignore")
+    for name in ("places.csv", "places.parquet"):
+        again = Places.read(places.save(tmp_path / name))
+        assert again.digest() == places.digest()
+        assert again.notes == ()  # the images are found from the new folder too
+
+
+def write_track(real_data, folder, season, *, scaled):
+    ride = pd.read_csv(real_data / "geometry" / f"nordland_gps_{season}.csv.gz")
+    ride = ride.rename(columns={"lat": "latitude", "lon": "longitude", "course": "heading"})
+    ride.insert(0, "image", [f"{row}.jpg" for row in range(len(ride))])
+    if scaled:
+        ride = ride.assign(
+            latitude=ride["latitude"] / 1e5, longitude=ride["longitude"] / 1e5, heading=ride["heading"] / 100
+        )
+    path = folder / f"{season}.csv"
+    ride.to_csv(path, index=False)
+    return path, ride
+
+
+def test_degrees_times_100000_are_refused_at_the_first_row(real_data, tmp_path):
+    path, _ = write_track(real_data, tmp_path, "fall", scaled=False)
+    with pytest.raises(InputError) as error:
+        Places.read(path, missing_images="ignore")
+    assert str(error.value) == f"{path} row 1: latitude 6343678 is not in [-90, 90]"
+
+
+@pytest.mark.parametrize("season", ["fall", "spring", "summer", "winter"])
+def test_the_bad_rows_of_a_ride_are_named_until_none_is_left(real_data, tmp_path, season):
+    path, ride = write_track(real_data, tmp_path, season, scaled=True)
+    bad = (
+        (ride["latitude"].abs() > 90)
+        | (ride["longitude"].abs() > 180)
+        | ~ride["heading"].between(0, 360, inclusive="left")
+    )
+    assert 0 < bad.sum() < 0.05 * len(ride)
+    limits = {
+        "latitude": ride["latitude"].abs() > 90,
+        "longitude": ride["longitude"].abs() > 180,
+        "heading": bad,
+    }
+    column, rows = next((name, mask) for name, mask in limits.items() if mask.any())
+    with pytest.raises(InputError, match=f"row {np.flatnonzero(rows)[0] + 1}: {column} "):
+        Places.read(path, missing_images="ignore")
+    ride[~bad].to_csv(path, index=False)
+    places = Places.read(path, missing_images="ignore")
+    assert len(places) == (~bad).sum()
+
+
+def test_daejeon_reads_onto_its_utm_zone(real_data, tmp_path):
+    counts = {}
+    for side in ("database", "query"):
+        table = pd.read_csv(
+            real_data / "geometry" / f"daejeon520_{side}.csv.gz", names=["image", "latitude", "longitude"]
+        )
+        table.to_csv(tmp_path / f"{side}.csv", index=False)
+        places = Places.read(tmp_path / f"{side}.csv", missing_images="ignore")
+        assert places.projection == "EPSG:32652"
+        assert places.table[["easting", "northing"]].std().max() < 10_000  # one city
+        counts[side] = len(places)
+    assert counts == {"database": 32380, "query": 500}
+
+
+def test_a_table_without_a_header_is_refused(real_data):
+    with pytest.raises(InputError, match="missing columns image, easting, northing; needed are"):
+        Places.read(real_data / "geometry" / "daejeon520_database.csv.gz")

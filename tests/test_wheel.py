@@ -1,0 +1,45 @@
+"""The built wheel, installed with its declared dependencies into a clean environment outside the repo."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+REPO = Path(__file__).parents[1]
+
+
+def run(*command, **options):
+    done = subprocess.run([str(c) for c in command], capture_output=True, text=True, **options)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_wheel_works_in_a_clean_environment(tmp_path):
+    uv = shutil.which("uv", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    assert uv, "uv is missing; `make test` installs it"
+    run(uv, "build", "--wheel", "--quiet", "--out-dir", tmp_path / "dist", REPO)
+    (wheel,) = (tmp_path / "dist").glob("samespot-*.whl")
+    home = tmp_path / "clean"
+    run(uv, "venv", "--quiet", "--python", sys.executable, home)
+    run(uv, "pip", "install", "--quiet", "--python", home / "bin" / "python", wheel)
+
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL_ENV"))}
+    where = run(
+        home / "bin" / "python", "-c", "import samespot; print(samespot.__file__)", env=clean, cwd=tmp_path
+    )
+    assert str(home) in where
+    run(
+        home / "bin" / "samespot",
+        "demo",
+        "--out",
+        tmp_path / "demo",
+        "--json",
+        tmp_path / "demo.json",
+        env=clean,
+        cwd=tmp_path,
+    )
+    result = json.loads((tmp_path / "demo.json").read_text())
+    assert result["queries"] == 1234
+    assert all(Path(f).exists() for f in result["files"])
