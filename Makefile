@@ -17,6 +17,9 @@ lint: $(READY)  ## ruff and mypy
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: $(READY)  ## the documentation as a site, into site/
+	$(BIN)/mkdocs build --strict --quiet
+
 bench: $(READY)  ## speed claims, as ratios to a named rival
 	$(BIN)/python benchmarks/labels.py --json benchmarks/labels.json
 

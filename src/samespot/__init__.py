@@ -10,6 +10,7 @@ from typing import Any
 _PUBLIC = {
     "InputError": "samespot.errors",
     "PairLabels": "samespot.overlap.labels",
+    "PlaceNet": "samespot.model.network",
     "Places": "samespot.places.table",
     "label_pairs": "samespot.overlap.annotate",
     "sector_overlap": "samespot.overlap.sector",

@@ -1,0 +1,152 @@
+"""Tensors on disk: the model folder (`model.safetensors` + `config.json`), and weight files of others.
+
+A folder is replaced safely: the weights file carries a copy of its config, so when a save is cut off between
+its two files, the weights still come with the config they were saved with. Nothing is unpickled but tensors.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pickle
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as safetensors_bytes
+from torch import Tensor
+
+from samespot.errors import InputError
+
+WEIGHTS = "model.safetensors"
+CONFIG = "config.json"
+
+
+def tensors_digest(tensors: Mapping[str, Tensor]) -> str:
+    """Short name of these very weights: equal digests mean equal names, types, shapes and bits."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name in sorted(tensors):
+        tensor = tensors[name].detach().cpu().contiguous()
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor.reshape(-1).view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def write_folder(folder: str | Path, tensors: Mapping[str, Tensor], config: Mapping[str, Any]) -> Path:
+    """Write a model folder; a reader sees the old model or the new one, never a mixture."""
+    folder = Path(folder)
+    # contiguous copies: a channels-last network saves as any other
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    text = json.dumps({**config, "digest": tensors_digest(plain)}, indent=2) + "\n"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _replace(folder / WEIGHTS, safetensors_bytes(plain, metadata={"config": text}))
+        _replace(folder / CONFIG, text.encode())
+    except OSError as error:
+        raise InputError(
+            f"{folder}: cannot write the model ({error.strerror or error}); free space?"
+        ) from None
+    return folder
+
+
+def _replace(path: Path, content: bytes) -> None:
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with partial.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def read_folder(folder: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Tensors and config of a model folder."""
+    folder = Path(folder)
+    if not (folder / WEIGHTS).is_file():
+        raise InputError(
+            f"{folder}: no model here ({WEIGHTS} is missing); give the folder that `train` wrote"
+        )
+    tensors, metadata = read_tensors(folder / WEIGHTS)
+    embedded = _parse_config(metadata.get("config", "{}"), folder / WEIGHTS)
+    try:
+        text = (folder / CONFIG).read_text()
+    except FileNotFoundError:  # a first save that was cut off
+        text = metadata.get("config", "{}")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{folder / CONFIG}: cannot read it ({error})") from None
+    config = _parse_config(text, folder / CONFIG)
+    interrupted = "digest" in embedded and config.get("digest") != embedded["digest"]
+    return tensors, embedded if interrupted else config
+
+
+def _parse_config(text: str, path: Path) -> dict[str, Any]:
+    try:
+        config = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path} line {error.lineno}: not valid JSON ({error.msg})") from None
+    if not isinstance(config, dict):
+        raise InputError(f"{path}: expected a JSON object with the model's settings")
+    return config
+
+
+def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Named tensors of a `.safetensors`, `.pth`, `.pt` or `.bin` file, and its text metadata.
+
+    In a pickled checkpoint the tensors may sit under `model_state_dict`, `state_dict` or `model`, and
+    under the prefix `module.` that DataParallel adds.
+    """
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"{path}: no such weights file; check the path")
+    if path.suffix == ".safetensors":
+        return _read_safetensors(path)
+    return _tensors_in(_unpickle_tensors(path), path), {}
+
+
+def _read_safetensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    try:
+        with safe_open(path, framework="pt") as file:
+            return {name: file.get_tensor(name) for name in file.keys()}, dict(file.metadata() or {})  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"{path}: not a complete safetensors file ({error}); copy it again") from None
+
+
+def _unpickle_tensors(path: Path) -> Any:
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as error:
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(
+            f"{path}: holds more than plain tensors, which is not loaded for safety ({reason}); "
+            "save its state dict alone"
+        ) from None
+    except (RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise InputError(f"{path}: cannot read it as a torch checkpoint ({reason}); copy it again") from None
+
+
+def _tensors_in(content: Any, path: Path) -> dict[str, Tensor]:
+    for wrapper in ("model_state_dict", "state_dict", "model"):
+        if isinstance(content, dict) and isinstance(content.get(wrapper), dict):
+            content = content[wrapper]
+            break
+    if not isinstance(content, dict) or not content:
+        raise InputError(f"{path}: no named tensors in it; expected a state dict")
+    strange = [str(name) for name, value in content.items() if not isinstance(value, Tensor)]
+    if strange:
+        raise InputError(f"{path}: these entries are not tensors: {listed(strange)}; expected a state dict")
+    if all(name.startswith("module.") for name in content):
+        return {name.removeprefix("module."): tensor for name, tensor in content.items()}
+    return dict(content)
+
+
+def listed(names: list[str], most: int = 12) -> str:
+    """Names for an error line: all of them if few, else the first ones and how many more."""
+    names = sorted(names)
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more

@@ -1,0 +1,115 @@
+"""Reads the checkpoints that the paper's authors distribute (`.pth`) and writes a model folder.
+
+Their network is `backbone` + `pool`. The backbone is `torchvision.models.<net>().features` (VGG, DenseNet)
+or a Sequential of the children of a torchvision ResNet without the last two: layers have numbers for names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from samespot.errors import InputError
+from samespot.model.backbone import SHORT_NAMES, build_trunk
+from samespot.model.checkpoint import listed, read_tensors
+from samespot.model.network import PlaceNet
+from samespot.model.pooling import POOLS
+from samespot.model.preprocess import Preprocessing
+from samespot.model.weights import Start, load_trunk
+
+CONVERTIBLE = tuple(name for name in SHORT_NAMES if name != "efficientnet_lite0")
+# position among the children of a torchvision ResNet -> name; 2 and 3 (ReLU, pooling) have no tensors
+RESNET_CHILDREN = {"0": "conv1", "1": "bn1", "4": "layer1", "5": "layer2", "6": "layer3", "7": "layer4"}
+
+
+def convert_reference(
+    path: str | Path,
+    out: str | Path,
+    *,
+    backbone: str | None = None,
+    pool: str | None = None,
+    image_size: tuple[int, int] = (480, 640),
+) -> PlaceNet:
+    """Reference checkpoint -> model folder `out`; returns the network.
+
+    The backbone is recognised by the names and shapes of the tensors. A checkpoint with `pool.p` is pooled by
+    GeM; one without does not say how, so `pool` ("gap", which is taken if not given, or "max") tells.
+    """
+    tensors, _ = read_tensors(path)
+    body = {name.removeprefix("backbone."): t for name, t in tensors.items() if name.startswith("backbone.")}
+    others = [name for name in tensors if not name.startswith("backbone.") and name != "pool.p"]
+    if not body or others:
+        complaint = f"not expected: {listed(others)}" if others else "no tensor is called backbone.*"
+        raise InputError(f"{path}: not a reference checkpoint; {complaint}; expected backbone.* and pool.p")
+    exponent = _exponent(tensors.get("pool.p"), pool, path)
+    if backbone is None:
+        backbone = _recognise(body)
+    elif backbone not in CONVERTIBLE:
+        raise InputError(
+            f"backbone {backbone!r} has no reference checkpoint; choose one of {', '.join(CONVERTIBLE)}"
+        )
+    trunk = build_trunk(backbone)
+    left_out = load_trunk(trunk, _timm_names(body, backbone), str(path))
+    notes = [f"converted from the reference checkpoint {Path(path).name}", *left_out]
+    if exponent is None and pool is None:
+        notes.append("the checkpoint does not name its pooling; average pooling was assumed")
+    start = Start(trunk, Preprocessing(size=image_size), f"reference {Path(path).name}", tuple(notes))
+    net = PlaceNet.from_start(start, backbone, "gem" if exponent is not None else pool or "gap")
+    if exponent is not None:
+        net.load_state_dict({"pool.p": exponent}, strict=False)
+    net.save(out)
+    return net.eval()
+
+
+def _exponent(p: Tensor | None, pool: str | None, path: str | Path) -> Tensor | None:
+    """GeM's learned p, shape (1,); None for a checkpoint that was pooled otherwise."""
+    if pool not in (None, *POOLS):
+        raise InputError(f"pool {pool!r} is not known; choose one of {', '.join(POOLS)}")
+    if p is None and pool == "gem":
+        raise InputError(f"{path}: pool 'gem' was asked for, but there is no pool.p in the checkpoint")
+    if p is not None and pool not in (None, "gem"):
+        raise InputError(
+            f"{path}: pool {pool!r} was asked for, but its pool.p says that it was trained with GeM"
+        )
+    if p is not None and p.numel() != 1:
+        raise InputError(f"{path}: pool.p has {p.numel()} values, expected one")
+    return None if p is None else p.reshape(1)
+
+
+def _timm_names(body: Mapping[str, Tensor], backbone: str) -> dict[str, Tensor]:
+    """The reference's names, without `backbone.`, as timm's; what fits no rule keeps its name."""
+    if backbone.startswith("res"):
+        renamed = {}
+        for name, tensor in body.items():
+            child, dot, rest = name.partition(".")
+            renamed[RESNET_CHILDREN.get(child, child) + dot + rest] = tensor
+        return renamed
+    # "children without the last two" of a VGG or DenseNet would be [features], one number more
+    nested = all(name.startswith("0.") and name.count(".") > 1 for name in body)
+    return {
+        f"features.{name.removeprefix('0.') if nested else name}": tensor for name, tensor in body.items()
+    }
+
+
+def _recognise(body: Mapping[str, Tensor]) -> str:
+    """The backbone whose tensors agree most in name and shape; the rest is listed when it is loaded."""
+
+    def agreement(backbone: str) -> float:
+        wanted, theirs = _tensor_shapes(backbone), _timm_names(body, backbone)
+        equal = sum(1 for name, shape in wanted.items() if name in theirs and theirs[name].shape == shape)
+        return equal / len(theirs.keys() | wanted.keys())
+
+    return max(CONVERTIBLE, key=agreement)
+
+
+@cache
+def _tensor_shapes(backbone: str) -> dict[str, torch.Size]:
+    """timm's names and shapes of a trunk."""
+    with torch.device("meta"):  # takes no memory
+        trunk = build_trunk(backbone)
+    ours = trunk.stages.state_dict()
+    return {name: ours[key].shape for name, key in trunk.timm_keys.items()}

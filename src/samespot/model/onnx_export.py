@@ -1,0 +1,96 @@
+"""A model as one ONNX file, for programs without torch. Normalisation is inside, so nobody can get it wrong.
+
+Input `images`: float32 (n, 3, height, width), RGB, values 0..255, already of the model's size; n is free.
+Output `descriptors`: float32 (n, d), L2-normalised.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from samespot.errors import InputError
+from samespot.model.network import PlaceNet
+
+TOLERANCE = 1e-4  # largest difference of a descriptor value between torch and onnxruntime
+
+
+class _FromPixels(nn.Module):
+    """The network with its normalisation in front."""
+
+    def __init__(self, net: PlaceNet) -> None:
+        super().__init__()
+        self.net = net
+        self.preprocessing = net.preprocessing
+
+    def forward(self, images: Tensor) -> Tensor:
+        descriptors: Tensor = self.net(self.preprocessing.normalise(images))
+        return descriptors
+
+
+def export_onnx(net: PlaceNet, path: str | Path) -> float:
+    """Write `net` to `path` and compare it with onnxruntime on noise images, in batches of one and three.
+
+    Returns the largest difference found; a file that differs by more than 1e-4 is not kept.
+    """
+    _need("onnx", "onnxscript", "onnxruntime")
+    path = Path(path)
+    model = _FromPixels(copy.deepcopy(net)).cpu().eval()
+    height, width = net.preprocessing.size
+    noise = torch.rand((3, 3, height, width), generator=torch.Generator().manual_seed(0)) * 255.0
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write(model, noise[:2], partial)
+        difference = max(_difference(model, some, partial) for some in (noise[:1], noise))
+        if not difference <= TOLERANCE:
+            raise InputError(
+                f"{path}: onnxruntime differs from torch by {difference:.1e}; this backbone does not export"
+            )
+        os.replace(partial, path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot write the ONNX file ({error.strerror or error})") from None
+    finally:
+        partial.unlink(missing_ok=True)
+    return difference
+
+
+def _need(*packages: str) -> None:
+    from importlib.util import find_spec
+
+    absent = [name for name in packages if find_spec(name) is None]
+    if absent:
+        raise InputError(f"ONNX export needs {', '.join(absent)}; run `pip install 'samespot[onnx]'`")
+
+
+def _write(model: nn.Module, example: Tensor, path: Path) -> None:
+    program: Any = torch.onnx.export(
+        model,
+        (example,),
+        input_names=["images"],
+        output_names=["descriptors"],
+        dynamic_shapes={"images": {0: torch.export.Dim("n", min=1)}},
+        dynamo=True,
+        verbose=False,
+    )
+    program.save(str(path), external_data=False)
+
+
+def _difference(model: nn.Module, images: Tensor, path: Path) -> float:
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    batch = session.get_inputs()[0].shape[0]
+    if isinstance(batch, int):
+        raise InputError(f"the exporter fixed the batch to {batch} images; this backbone does not export")
+    with torch.inference_mode():
+        expected = model(images)
+    (found,) = session.run(["descriptors"], {"images": images.numpy()})
+    if found.shape != tuple(expected.shape):
+        return float("inf")
+    return float((torch.from_numpy(found) - expected).abs().max())

@@ -1,0 +1,163 @@
+"""From an image file to the numbers a network was trained on. Every image goes through here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from samespot.errors import InputError
+
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_STD = (0.229, 0.224, 0.225)
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """uint8 RGB images (n, 3, h, w) -> float32 (n, 3, *size), as the weights expect them.
+
+    `mean` and `std` are in the order of `channels` and in units of `value_range` (1.0: values in 0..1,
+    255.0: values in 0..255).
+    """
+
+    size: tuple[int, int] = (480, 640)  # height, width [pixels]
+    mean: tuple[float, float, float] = IMAGENET_MEAN
+    std: tuple[float, float, float] = IMAGENET_STD
+    channels: Literal["RGB", "BGR"] = "RGB"
+    value_range: float = 1.0
+
+    def __post_init__(self) -> None:
+        height, width = self.size
+        if height < 1 or width < 1:
+            raise InputError(f"image size {height}x{width} is not positive; give height and width in pixels")
+        if len(self.mean) != 3 or len(self.std) != 3 or min(self.std) <= 0:
+            raise InputError(f"mean {self.mean} and std {self.std} must be three numbers each, std above 0")
+        if self.channels not in ("RGB", "BGR"):
+            raise InputError(f"channel order {self.channels!r} is not known; choose RGB or BGR")
+        if self.value_range <= 0:
+            raise InputError(f"value range {self.value_range} must be above 0; use 1.0 or 255.0")
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """uint8 RGB (n, 3, h, w) -> float32 (n, 3, *size), on the device of the images."""
+        if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] != 3:
+            raise InputError(
+                f"images must be uint8 RGB (n, 3, h, w), not {str(images.dtype).removeprefix('torch.')} "
+                f"{tuple(images.shape)}; pass the decoded pixels, they are normalised here"
+            )
+        return self.normalise(self.resize(images))
+
+    def resize(self, images: Tensor) -> Tensor:
+        """uint8 (n, 3, h, w) -> uint8 (n, 3, *size), bilinear with antialiasing."""
+        if tuple(images.shape[-2:]) == self.size:
+            return images
+        if images.device.type == "cpu":  # has a fast uint8 kernel; other devices only have the float one
+            return _bilinear(images, self.size)
+        return _bilinear(images.float(), self.size).round_().clamp_(0, 255).to(torch.uint8)
+
+    def normalise(self, images: Tensor) -> Tensor:
+        """RGB (n, 3, h, w) with values in 0..255 -> float32, reordered and normalised; no resize."""
+        mean, std = (_per_channel(numbers, images.device) for numbers in (self.mean, self.std))
+        values = images.float() * (self.value_range / 255.0)
+        if self.channels == "BGR":
+            values = values.flip(1)
+        return (values - mean) / std
+
+    def read(self, paths: Iterable[str | Path]) -> Tensor:
+        """Image files -> uint8 RGB (n, 3, *size)."""
+        images = [self.resize(read_image(path)[None]) for path in paths]
+        return torch.cat(images) if images else torch.empty((0, 3, *self.size), dtype=torch.uint8)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Preprocessing:
+        """The inverse of `to_dict`; every field must be there, since a guessed mean is a wrong one."""
+        expected, given = set(cls.__dataclass_fields__), set(values)
+        if expected != given:
+            raise InputError(f"preprocessing has the fields {sorted(given)}, expected {sorted(expected)}")
+        try:
+            return cls(
+                size=_numbers(values["size"], int, 2),
+                mean=_numbers(values["mean"], float, 3),
+                std=_numbers(values["std"], float, 3),
+                channels=values["channels"],
+                value_range=float(values["value_range"]),
+            )
+        except (TypeError, ValueError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(f"preprocessing holds a value of the wrong kind: {error}") from None
+
+
+def _numbers(values: Sequence[Any], kind: type, count: int) -> Any:
+    if len(values) != count:
+        raise InputError(f"preprocessing: expected {count} numbers, got {list(values)}")
+    return tuple(kind(v) for v in values)
+
+
+def _per_channel(numbers: tuple[float, ...], device: torch.device) -> Tensor:
+    return torch.tensor(numbers, dtype=torch.float32, device=device)[:, None, None]
+
+
+def _bilinear(images: Tensor, size: tuple[int, int]) -> Tensor:
+    return functional.interpolate(images, size=size, mode="bilinear", antialias=True)
+
+
+def read_image(path: str | Path) -> Tensor:
+    """Image file -> uint8 RGB (3, h, w), upright (the EXIF orientation is applied).
+
+    JPEG, PNG, WebP and GIF (first frame) are decoded by torchvision, everything else by Pillow.
+    """
+    try:
+        encoded = Path(path).read_bytes()
+    except OSError as error:
+        raise InputError(
+            f"{path}: cannot read the image ({error.strerror or error}); check the path"
+        ) from None
+    if not encoded:
+        raise InputError(f"{path}: the file is empty; copy the image again or take it out of the table")
+    image = None if _is_webp_with_exif(encoded) else _decode_with_torchvision(encoded)
+    return _decode_with_pillow(encoded, path) if image is None else image
+
+
+def _is_webp_with_exif(encoded: bytes) -> bool:
+    # torchvision does not look at the orientation of WebP files; the flag is in the extended header
+    return encoded[:4] == b"RIFF" and encoded[8:16] == b"WEBPVP8X" and bool(encoded[20] & 0x08)
+
+
+def _decode_with_torchvision(encoded: bytes) -> Tensor | None:
+    from torchvision.io import ImageReadMode, decode_image
+
+    data = torch.frombuffer(bytearray(encoded), dtype=torch.uint8)
+    try:
+        image: Tensor = decode_image(data, mode=ImageReadMode.RGB, apply_exif_orientation=True)
+    except RuntimeError:
+        return None
+    if image.ndim == 4:  # an animation
+        image = image[0]
+    if image.dtype == torch.uint16:
+        image = (image.to(torch.int32) // 257).to(torch.uint8)
+    return image
+
+
+def _decode_with_pillow(encoded: bytes, path: str | Path) -> Tensor:
+    import io
+
+    import numpy as np
+    from PIL import Image, ImageOps, UnidentifiedImageError
+
+    try:
+        with Image.open(io.BytesIO(encoded)) as opened:
+            upright = ImageOps.exif_transpose(opened).convert("RGB")
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        reason = "not an image" if isinstance(error, UnidentifiedImageError) else str(error)
+        raise InputError(
+            f"{path}: cannot decode the image ({reason}); copy it again or take it out of the table"
+        ) from None
+    return torch.from_numpy(np.array(upright)).permute(2, 0, 1).contiguous()

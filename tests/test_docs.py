@@ -1,0 +1,118 @@
+"""Every code block of the README and the docs runs, page by page, in a folder with small data of each kind."""
+
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from samespot import Places
+from samespot.cli import run
+
+REPO = Path(__file__).parents[1]
+PAGES = [REPO / "README.md", *sorted((REPO / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page):
+    return BLOCK.findall(page.read_text())
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """What the pages speak of: places.csv, split.csv, photos/, MSLS/ and 7scenes/, all tiny."""
+    here = tmp_path_factory.mktemp("docs")
+    rng = np.random.default_rng(0)
+    table = {"image": [f"{i}.jpg" for i in range(60)], "easting": rng.uniform(0, 120, 60),
+             "northing": rng.uniform(0, 120, 60), "heading": rng.uniform(0, 360, 60)}  # fmt: skip
+    Places.build(here, table, missing_images="ignore").save(here / "places.csv")
+    table["split"] = ["query"] * 20 + ["map"] * 40
+    Places.build(here, table, missing_images="ignore").save(here / "split.csv")
+    write_photos(here / "photos")
+    write_msls(here / "MSLS")
+    write_seven_scenes(here / "7scenes")
+    return here
+
+
+def write_photos(folder):
+    folder.mkdir()
+    for i in range(4):
+        exif = Image.Exif()
+        exif[0x8825] = {1: "N", 2: (53.0, 13.0, 12.0 + i / 10), 3: "E", 4: (6.0, 34.0, 1.0 * i / 10)}
+        Image.new("RGB", (32, 24)).save(folder / f"{i}.jpg", exif=exif)
+
+
+def write_msls(root):
+    for role in ("query", "database"):
+        folder = root / "train_val" / "london" / role
+        (folder / "images").mkdir(parents=True)
+        rows = [(f"{role[0]}{i}", 20.0 * i) for i in range(5)]
+        for key, _ in rows:
+            Image.new("RGB", (8, 8)).save(folder / "images" / f"{key}.jpg")
+        content = {
+            "raw": (",key,lon,lat,ca,captured_at,pano", "{i},{k},-0.1,51.5,{c},2019-01-01,False"),
+            "postprocessed": (
+                ",key,easting,northing,unique_cluster,control_panel,night,view_direction",
+                "{i},{k},{x},0,0,False,False,Forward",
+            ),
+            "seq_info": (",key,sequence_key,frame_number", "{i},{k},s,{i}"),
+            "subtask_index": (",all,s2w,w2s,o2n,n2o,d2n,n2d", "{i}" + ",True" * 7),
+        }
+        for name, (head, line) in content.items():
+            lines = [line.format(i=i, k=k, x=x, c=90 + i) for i, (k, x) in enumerate(rows)]
+            (folder / f"{name}.csv").write_text("\n".join([head, *lines]) + "\n")
+
+
+def write_seven_scenes(root):
+    for sequence in ("seq-01", "seq-02"):
+        folder = root / "heads" / sequence
+        folder.mkdir(parents=True)
+        for i in range(3):
+            pose = np.eye(4)
+            pose[0, 3] = 0.3 * i
+            np.savetxt(folder / f"frame-{i:06d}.pose.txt", pose)
+            Image.new("RGB", (640, 480)).save(folder / f"frame-{i:06d}.color.png")
+            Image.fromarray(np.full((480, 640), 2000, np.uint16)).save(folder / f"frame-{i:06d}.depth.png")
+    (root / "heads" / "TrainSplit.txt").write_text("sequence1\n")
+    (root / "heads" / "TestSplit.txt").write_text("sequence2\n")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_code_blocks_run(page, folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    names = {}
+    for language, code in blocks(page):
+        if language == "python":
+            exec(compile(code, f"{page.name}", "exec"), names)
+        elif language in ("sh", "bash", "console"):
+            for line in code.replace("\\\n", " ").splitlines():
+                run_line(line.split("#")[0].strip(), monkeypatch)
+
+
+def run_line(line, monkeypatch):
+    if not line:
+        return
+    command = shlex.split(line)
+    if command[0] == "make":  # the test itself runs under make: only the target must exist
+        assert re.search(rf"^{command[1]}:", (REPO / "Makefile").read_text(), re.MULTILINE), line
+        return
+    assert command[0] == "samespot", f"the docs run an unknown command: {line}"
+    monkeypatch.setattr(sys, "argv", command)
+    try:
+        run()
+    except SystemExit as stop:
+        assert not stop.code, line
+
+
+def test_links_between_pages_and_to_images_exist():
+    for page in PAGES:
+        for target in re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_images_are_small():
+    for image in (REPO / "docs" / "images").glob("*.png"):
+        assert image.stat().st_size < 300_000, image.name
