@@ -95,6 +95,7 @@ def _draw_scene_pair(path: Path, scene: Any, query: Places, place: Places, rule:
     from samespot.overlap.scene import visible_sets
     from samespot.overlap.visibility import visibility_iou
 
+    cameras = scene.cameras_of(query)
     seen = [visible_sets(scene, image, rule.occlusion) for image in (query, place)]  # type: ignore[arg-type]
     return draw_cloud_pair(
         path,
@@ -106,4 +107,5 @@ def _draw_scene_pair(path: Path, scene: Any, query: Places, place: Places, rule:
         centres=np.concatenate([query.centres, place.centres]),
         quaternions=np.concatenate([query.quaternions, place.quaternions]),
         similarity=float(visibility_iou(seen[0], seen[1])[0, 0]),
+        camera=cameras[0] if isinstance(cameras, list) else cameras,
     )
