@@ -1,5 +1,6 @@
 """The closed form against the paper's figures, invariants, and polygons clipped by Shapely."""
 
+import mpmath
 import numpy as np
 import pytest
 import shapely
@@ -140,6 +141,40 @@ def test_a_wide_sector_is_the_disk_less_the_rest(a, b, theta, radius):
         narrow_area / (70 * 0.25 * radius**2), 1.0
     )
     assert wide == pytest.approx(disk - narrow, abs=1e-8)
+
+
+def _lens(r, R, d):
+    """Shared area of two disks, to 60 digits."""
+    r, R, d = (mpmath.mpf(x) for x in (r, R, d))
+    if d >= r + R:
+        return mpmath.mpf(0)
+    if d <= R - r:
+        return mpmath.pi * r**2
+    wedges = r**2 * mpmath.acos((d**2 + r**2 - R**2) / (2 * d * r))
+    wedges += R**2 * mpmath.acos((d**2 + R**2 - r**2) / (2 * d * R))
+    return wedges - mpmath.sqrt((r + R - d) * (d + r - R) * (d - r + R) * (d + r + R)) / 2
+
+
+@pytest.mark.parametrize("ratio", [1.0, 1.5, 1e2, 1e4, 1e6])
+@pytest.mark.parametrize("beyond", [-0.999999, -0.5, 0.0, 0.3, 0.99, 0.999999])
+def test_disks_of_very_unlike_size(ratio, beyond):
+    """A phone's 1 m disk at the rim of a disk up to a million times as wide."""
+    east, north = 0.6 * (ratio + beyond), 0.8 * (ratio + beyond)
+    with mpmath.workdps(60):
+        apart = mpmath.sqrt(mpmath.mpf(east) ** 2 + mpmath.mpf(north) ** 2)
+        expected = float(_lens(1.0, ratio, apart) / mpmath.pi)
+    assert sector_overlap([0, 0, 0], [east, north, 0], 360, 1.0, radius_b=ratio) == pytest.approx(
+        expected, abs=1e-9
+    )
+
+
+@pytest.mark.parametrize("radius", [1e2, 1e4, 1e6])
+@pytest.mark.parametrize("inside", [-0.9, -0.2, 0.0, 0.5, 0.99])
+def test_the_straight_edge_of_a_huge_sector_cuts_a_small_disk(radius, inside):
+    """The edge of a half disk runs along y = 0, the small disk's centre lies `inside` metres beyond it."""
+    segment = (np.arccos(-inside) + inside * np.sqrt(1 - inside**2)) / np.pi
+    got = sector_overlap([0.3 * radius, inside, 0], [0, 0, 0], 360, 1.0, theta_b=180, radius_b=radius)
+    assert got == pytest.approx(segment, abs=1e-10)
 
 
 def _polygons(poses, theta, radius, segments):

@@ -142,7 +142,7 @@ def pair_share(dx: float, dy: float, a: Sector, b: Sector, iou: bool) -> float: 
     shorter = min(a.radius, b.radius)
     if distance2 <= (_SAME_SPOT * shorter) ** 2:
         shared = 0.5 * shorter**2 * _shared_angle(b.axis - a.axis, a.half, b.half)
-    elif dx < 0.0 or (dx == 0.0 and dy < 0.0):  # one fixed order of the two: symmetric to the last bit
+    elif _comes_second(dx, dy, a, b):
         shared = _sector_area(-dx, -dy, b, a)
     else:
         shared = _sector_area(dx, dy, a, b)
@@ -152,6 +152,15 @@ def pair_share(dx: float, dy: float, a: Sector, b: Sector, iou: bool) -> float: 
         return 0.0
     shared = min(shared, smaller)
     return shared / (area_a + area_b - shared) if iou else shared / smaller
+
+
+@njit(cache=True, error_model="numpy")
+def _comes_second(dx: float, dy: float, a: Sector, b: Sector) -> bool:  # pragma: no cover - compiled
+    """Whether b must be taken first. One fixed order makes the result symmetric to the last bit; the shorter
+    sector goes first, since what is computed about its apex stays as small as the shared area."""
+    if a.radius != b.radius:
+        return b.radius < a.radius
+    return dx < 0.0 or (dx == 0.0 and dy < 0.0)
 
 
 @njit(cache=True, error_model="numpy")
@@ -188,7 +197,7 @@ def _convex_half(sector: Sector, i: int) -> Sector:  # pragma: no cover - compil
 
 @njit(cache=True, error_model="numpy")
 def _convex_area(dx: float, dy: float, a: Sector, b: Sector) -> float:  # pragma: no cover - compiled
-    """Intersection area [m²] of two sectors of at most 180° whose apexes lie apart.
+    """Intersection area [m²] of two sectors of at most 180° whose apexes lie apart, a not longer than b.
 
     Everything is expressed in the frame of a: apex at the origin, axis along x. There b has its apex at
     (cx, cy) and its axis at angle `turn`. "Right" and "left" are as seen along an axis.
@@ -251,6 +260,8 @@ def _convex_area(dx: float, dy: float, a: Sector, b: Sector) -> float:  # pragma
     # Where the two circles cross: `along` from each centre towards the other, the same `chord` for both.
     along_a = 0.5 * (distance + (a.radius - b.radius) * (a.radius + b.radius) / distance)
     along_b = distance - along_a
+    # a is the shorter one, so that they cross is decided by it: along_b may round to b's radius
+    crossing = -a.radius < along_a < a.radius
     chord = math.sqrt(max((a.radius - along_a) * (a.radius + along_a), 0.0))
 
     # a's arc inside b, an angle about the origin.
@@ -274,7 +285,7 @@ def _convex_area(dx: float, dy: float, a: Sector, b: Sector) -> float:  # pragma
     area += _arc_inside(
         b.half,
         _wrapped(bearing + math.pi - turn),
-        _half_width(along_b, chord, b.radius),
+        math.atan2(chord, along_b) if crossing else -1.0,
         _wrapped(_HALF_PI - a.half - turn),
         _line_half_width(-b_in_right, b.radius),
         _wrapped(a.half - _HALF_PI - turn),
@@ -400,6 +411,23 @@ def _arc_inside(
                 if radius == 0.0:
                     total += high - low
                 else:
-                    swing = math.sin(0.5 * (high - low)) * math.cos(0.5 * (high + low) - bearing)
-                    total += radius * (radius * (high - low) + 2.0 * distance * swing)
+                    total += _swept(radius, distance, high - low, 0.5 * (high + low) - bearing)
     return total
+
+
+@njit(cache=True, error_model="numpy")
+def _swept(radius: float, distance: float, angle: float, off: float) -> float:  # pragma: no cover - compiled
+    """Twice the area that an arc of `angle` sweeps about a point `distance` from its centre: the triangle over its
+    chord and the sliver between chord and arc. `off`: from the direction of the centre to the arc's middle.
+
+    Written so that no term is much larger than the sum: the arc of a huge circle through a small sector is nearly
+    a straight line, and radius² · angle would drown it.
+    """
+    sine, cosine = math.sin(0.5 * angle), math.cos(0.5 * angle)
+    triangle = 2.0 * radius * sine * (distance * math.cos(off) + radius * cosine)
+    if angle < 0.2:
+        square = angle * angle
+        sliver = angle * square / 6.0 * (1.0 - square / 20.0 * (1.0 - square / 42.0 * (1.0 - square / 72.0)))
+    else:
+        sliver = angle - 2.0 * sine * cosine
+    return triangle + radius * radius * sliver
