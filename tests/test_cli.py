@@ -1,12 +1,15 @@
 """The command line as a user meets it: results, figures, json, and one line for each mistake."""
 
 import json
+import re
 import subprocess
 import sys
+from dataclasses import fields
 
 import h5py
 import numpy as np
 import pytest
+from PIL import Image
 
 from samespot import PairLabels, Places, label_pairs
 from samespot.cli import run
@@ -44,7 +47,17 @@ def photos(folder, n=40, seed=0, **columns):
 
 
 def test_help_loads_no_heavy_module():
-    heavy = ["numpy", "numba", "pandas", "torch", "scipy", "matplotlib", "h5py", "pyproj"]
+    heavy = [
+        "importlib.metadata",
+        "numpy",
+        "numba",
+        "pandas",
+        "torch",
+        "scipy",
+        "matplotlib",
+        "h5py",
+        "pyproj",
+    ]
     code = f"import sys, samespot.cli; print([m for m in {heavy} if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
 
@@ -164,7 +177,38 @@ def test_datasets_says_what_is_here(samespot, tmp_path):
         (["datasets", "absent"], "absent: no such folder"),
         (["import-labels", "T"], "cannot be read as HDF5"),
         (["export-labels", "D", "--out", "x.h5"], "not a label folder"),
-        (["label", "T", "--json", "T/x.json", "--no-figures"], "cannot be written"),
+        (["label", "T", "--json", "T/x.json", "--no-figures"], "--json T/x.json: cannot be written (T is a file)"),
+        (["label", "T", "--json", "/proc/x"], "--json /proc/x: cannot be written"),
+        (["label", "T", "--json", "D"], "--json D: is a folder; give the name of a file"),
+        (["label", "T", "--out", "T"], "--out T: is a file; give the name of a folder"),
+        (["label", "T", "--out", "/proc/x"], "--out /proc/x: cannot be written"),
+        (["import-labels", "T", "--out", "T"], "--out T: is a file; give the name of a folder"),
+        (["export-labels", "D", "--out", "D"], "--out D: is a folder; give the name of a file"),
+        (["label", "T", "--theta", "wide"], "Invalid value for '--theta'"),
+        (["label", "T", "--thetta", "9"], "No such option: --thetta"),
+        (["label"], "Missing argument 'PLACES'"),
+        (["lable", "T"], "No such command 'lable'"),
+        (["label", "T", "--device", "tpu"], "--device has no effect without --kind 3d"),
+        (["label", "T", "--kind", "3d", "--theta", "30"], "--theta has no effect with --kind 3d"),
+        (["label", "T", "--preset", "campus", "--radius", "10"], "--radius has no effect with --preset campus"),
+        (["label", "T", "--pair", "9,0", "--no-figures"], "--pair has no effect with --no-figures"),
+        (["label", "T", "--from-pose", "--forward", "q"], "forward axis 'q' is unknown"),
+        (["places", "T", "--missing-images", "hide"], "--missing-images 'hide' is unknown; choose one of error"),
+        (["train", "T"], "--labels is missing"),
+        (["train", "T", "--backbne", "vgg16"], "No such option: --backbne"),
+        (["train", "T", "--schedule", "stepp"], "--schedule 'stepp' is not known; choose one of step"),
+        (["train", "T", "--image-size", "4y4"], "--image-size '4y4' is not understood"),
+        (["train", "T", "--class-weights", "1,x,1"], "class weights '1,x,1' are not three numbers"),
+        (["train", "T", "--within", "5m"], "--within has no effect without --validate"),
+        (["train", "T", "--validate-map", "T"], "--validate-map has no effect without --validate"),
+        (["train", "T", "--only", "london"], "--only has no effect without --preset"),
+        (["train", "T", "T", "--preset", "campus"], "MAP has no effect with --preset campus"),
+        (["train", "T", "--run", "T"], "--run T: is a file; give the name of a folder"),
+        (["convert", "T", "--out", "M"], "T: "),
+        (["convert", "absent.pth"], "absent.pth"),
+        (["convert", "T", "--pol", "gem"], "No such option: --pol"),
+        (["export", "D"], "D: "),
+        (["export", "D", "--oot", "x.onnx"], "No such option: --oot"),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_line_and_exit_code_2(samespot, tmp_path, monkeypatch, words, line):
@@ -179,3 +223,165 @@ def test_a_mistake_is_one_line_and_exit_code_2(samespot, tmp_path, monkeypatch, 
     assert said[0].startswith("samespot: ")
     assert line in said[0]
     assert "Traceback" not in err
+
+
+def test_a_late_mistake_leaves_old_labels_as_they_were(samespot, tmp_path):
+    table = photos(tmp_path, 20, 5)
+    samespot("label", table, "--out", tmp_path / "o", "--no-figures")
+    for words in (["--pair", "99,99"], ["--json", "/proc/x"]):
+        code, _, _ = samespot("label", table, "--out", tmp_path / "o", "--radius", "5", *words)
+        assert code == 2
+        assert PairLabels.open(tmp_path / "o" / "labels").meta["radius"] == 50
+
+
+def test_what_the_system_refuses_is_one_line_with_the_path(samespot, tmp_path, monkeypatch):
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied", "secret/places.csv")
+
+    monkeypatch.setattr("samespot.places.catalogue.open_places", refuse)
+    code, _, err = samespot("places", "secret/places.csv")
+    assert (code, err) == (2, "samespot: secret/places.csv: Permission denied\n")
+
+
+def test_ctrl_c_is_one_line_and_exit_code_130(samespot, monkeypatch):
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("samespot.places.catalogue.open_places", interrupt)
+    code, _, err = samespot("places", "places.csv")
+    assert (code, err.strip()) == (130, "samespot: interrupted")
+
+
+def test_a_mistake_of_ours_is_not_hidden(samespot, monkeypatch):
+    def divide(*_, **__):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("samespot.places.catalogue.open_places", divide)
+    with pytest.raises(ZeroDivisionError):
+        samespot("places", "places.csv")
+
+
+def test_a_json_that_can_be_written_leaves_nothing_behind_on_failure(samespot, tmp_path):
+    code, _, _ = samespot("label", tmp_path / "absent.csv", "--json", tmp_path / "new" / "r.json")
+    assert code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_table_against_itself_says_how_many_pairs_are_an_image_with_itself(samespot, tmp_path):
+    code, out, _ = samespot(
+        "label",
+        photos(tmp_path, 40, 6),
+        "--out",
+        tmp_path / "o",
+        "--no-figures",
+        "--json",
+        tmp_path / "r.json",
+    )
+    assert code == 0
+    assert "incl. 40 pairs of an image with itself" in out
+    (result,) = json.loads((tmp_path / "r.json").read_text())["labels"]
+    assert result["self pairs"] == 40
+    assert re.search(r"labelled in \d+\.\d\d s: \S+ \w? ?pairs/s, of which \S+ \w? ?non-zero", out)
+
+
+def test_the_layout_of_a_data_set_as_json(samespot, tmp_path):
+    code, out, _ = samespot("datasets", "--layout", "msls", "--json", tmp_path / "l.json")
+    facts = json.loads((tmp_path / "l.json").read_text())
+    assert code == 0
+    assert facts["name"] == "msls"
+    assert facts["layout"].split() == out.split()
+
+
+def test_help_shows_the_defaults_that_are_used():
+    from typer.main import get_command
+
+    from samespot.cli import app
+    from samespot.commands.label import AXES
+    from samespot.overlap.task import Points, Sectors
+
+    used = {f.name: f.default for kind in (Sectors, Points) for f in fields(kind)} | AXES
+    used |= {"kind": "2d", "missing_images": "warn"}
+    shown = {p.name: p.show_default for p in get_command(app).commands["label"].params}
+    said = {name: default for name, default in shown.items() if isinstance(default, str)}
+    assert set(said) == set(used) - {"scene"}
+    for name, default in said.items():
+        assert default == (f"{used[name]:g}" if isinstance(used[name], float) else used[name])
+
+
+def test_every_training_option_is_a_flag():
+    """An error names options by their flags, so each must be one."""
+    from typer.main import get_command
+
+    from samespot.cli import app
+    from samespot.training.options import TrainingOptions
+
+    flags = {p.name for p in get_command(app).commands["train"].params}
+    assert {f.name for f in fields(TrainingOptions)} <= flags
+
+
+def test_public_names_are_there():
+    import samespot as package
+
+    assert {"label_pairs", "label_within", "label_scene", "GeneralizedContrastiveLoss"} <= set(
+        package.__all__
+    )
+    for name in package.__all__:
+        assert getattr(package, name).__name__ == name
+    assert re.match(r"\d", package.__version__)
+
+
+def street(folder, n=12):
+    """Small coloured photos every 12 m along a street, and their table."""
+    dice = np.random.default_rng(7)
+    folder.mkdir()
+    for i in range(n):
+        colours = dice.integers(0, 256, (6, 8, 3), dtype=np.uint8)
+        Image.fromarray(colours).resize((64, 48)).save(folder / f"{i}.jpg")
+    table = {
+        "image": [f"{i}.jpg" for i in range(n)],
+        "easting": 0.0,
+        "northing": np.arange(n) * 12.0,
+        "heading": 90.0,
+    }
+    return Places.build(folder, table).save(folder / "places.csv")
+
+
+def test_train_resume_and_export(samespot, tmp_path):
+    table = street(tmp_path / "street")
+    assert samespot("label", table, "--out", tmp_path / "o", "--no-figures")[0] == 0
+    run_folder, result = tmp_path / "run", tmp_path / "t.json"
+    words = ["train", table, "--labels", tmp_path / "o" / "labels", "--run", run_folder, "--json", result]
+    words += [
+        "--backbone",
+        "test_resnet.r160_in1k",
+        "--pretrained",
+        "no",
+        "--image-size",
+        "64",
+        "--device",
+        "cpu",
+    ]
+    words += ["--batch-pairs", "6", "--log-every", "1", "--no-tensorboard"]
+    validation = ["--validate", table, "--validate-map", table, "--within", "15m,30deg"]
+
+    code, out, err = samespot(*words, *validation, "--steps", "3")
+    assert code == 0, err
+    facts = json.loads(result.read_text())
+    assert (facts["steps"], facts["pairs"]) == (3, 18)
+    assert facts["recall"]["1"] == 1.0  # each photo finds itself
+    assert "3 steps, 18 pairs" in out
+    assert (run_folder / "batches.png").stat().st_size > 5_000
+
+    code, _, err = samespot(*words, "--steps", "5")
+    assert code == 2
+    assert "pass --resume to go on with it" in err
+    code, _, err = samespot(*words, *validation, "--steps", "5", "--resume")
+    assert code == 0, err
+    assert json.loads(result.read_text())["steps"] == 5
+    logged = [json.loads(line) for line in (run_folder / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in logged if "loss" in line] == [1, 2, 3, 4, 5]
+
+    code, out, err = samespot("export", run_folder / "last", "--out", tmp_path / "m.onnx", "--json", result)
+    assert code == 0, err
+    assert json.loads(result.read_text())["largest difference"] < 1e-4
+    assert (tmp_path / "m.onnx").stat().st_size > 100_000

@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 # name -> module; imported on first use, so that `import samespot` and `samespot --help` stay instant
 _PUBLIC = {
+    "GeneralizedContrastiveLoss": "samespot.training.loss",
     "InputError": "samespot.errors",
     "PairLabels": "samespot.overlap.labels",
     "PlaceNet": "samespot.model.network",
     "Places": "samespot.places.table",
     "label_pairs": "samespot.overlap.annotate",
+    "label_scene": "samespot.overlap.scene",
+    "label_within": "samespot.overlap.annotate",
     "sector_overlap": "samespot.overlap.sector",
 }
 __all__ = sorted(_PUBLIC)
-
-try:
-    __version__ = version("samespot")
-except PackageNotFoundError:  # run from a bare source tree
-    __version__ = "0+source"
 
 
 def __getattr__(name: str) -> Any:
     if name in _PUBLIC:
         return getattr(import_module(_PUBLIC[name]), name)
+    if name == "__version__":
+        return _version()
     raise AttributeError(f"module 'samespot' has no attribute {name!r}")
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("samespot")
+    except PackageNotFoundError:  # run from a bare source tree
+        return "0+source"
 
 
 def __dir__() -> list[str]:

@@ -3,23 +3,46 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_args
 
 import typer
 
+INTERRUPTED = 130  # exit code after Ctrl-C, as of shells
 # Heavy modules are imported inside the commands: `samespot --help` must answer at once.
 app = typer.Typer(
     name="samespot",
     help="Visual place recognition with graded similarity: label, train, index and locate photos.",
-    no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
-Json = Annotated[Path | None, typer.Option("--json", help="Also write the result to this json file.")]
+
+def _out_file(param: typer.CallbackParam, path: Path | None) -> Path | None:
+    """Options that name a file or folder to write are tried before any work is done."""
+    from samespot.commands.outputs import check_file
+
+    if path is not None:
+        check_file(param.opts[0], path)
+    return path
+
+
+def _out_folder(param: typer.CallbackParam, path: Path) -> Path:
+    from samespot.commands.outputs import check_folder
+
+    check_folder(param.opts[0], path)
+    return path
+
+
+Json = Annotated[
+    Path | None, typer.Option("--json", callback=_out_file, help="Also write the result to this json file.")
+]
 Dataset = Annotated[str | None, typer.Option(help="Data set or format, if it is not to be recognised.")]
-Missing = Annotated[str, typer.Option(help="Image files that are not there: error, warn, drop or ignore.")]
+Missing = Annotated[
+    str | None,
+    typer.Option(help="Image files that are not there: error, warn, drop or ignore.", show_default="warn"),
+]
 Wrap = Annotated[bool, typer.Option("--wrap-headings", help="Accept headings outside [0, 360).")]
 Projection = Annotated[
     str | None, typer.Option(help="Project latitude and longitude to this, e.g. EPSG:32633.")
@@ -28,17 +51,39 @@ Projection = Annotated[
 
 def run() -> None:
     """Entry point: a user's mistake is one line and exit code 2, never a traceback."""
+    try:
+        code = app(args=sys.argv[1:] or ["--help"], standalone_mode=False)
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
+    except Exception as error:
+        line = _mistake(error)
+        if line is None:
+            raise
+        _complain(line)
+        sys.exit(2)
+    if code == INTERRUPTED:  # newer typer turns Ctrl-C into this code by itself
+        _complain("interrupted")
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _mistake(error: Any) -> str | None:
+    """What the user did wrong, in one line; None for a mistake of ours."""
     from samespot.errors import InputError
 
-    try:
-        app()
-    except InputError as error:
-        from samespot import console
+    if isinstance(error, InputError):
+        return str(error)
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}" if error.filename else (error.strerror or str(error))
+    if hasattr(error, "format_message"):  # typer's errors of usage: their classes have moved between versions
+        command = error.ctx.command_path if getattr(error, "ctx", None) else "samespot"
+        return f"{error.format_message()} (see {command} --help)"
+    return None
 
-        console.err.print(
-            f"[bold red]samespot:[/] {console.plain(str(error))}", highlight=False, soft_wrap=True
-        )
-        sys.exit(2)
+
+def _complain(line: str) -> None:
+    from samespot import console
+
+    console.complain(line)
 
 
 def _version(show: bool) -> None:
@@ -58,7 +103,9 @@ def _main(
 
 @app.command()
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for everything that the demo writes.")] = Path("demo"),
+    out: Annotated[
+        Path, typer.Option(callback=_out_folder, help="Folder for everything that the demo writes.")
+    ] = Path("demo"),
     seed: Annotated[int, typer.Option(help="Seed of the generated places.")] = 7,
     json: Json = None,
 ) -> None:
@@ -76,30 +123,45 @@ def demo(
 @app.command()
 def label(
     places: Annotated[
-        Path, typer.Argument(help="Queries: a csv or parquet table, a data set, photos, a COLMAP model.")
+        Path,
+        typer.Argument(
+            metavar="PLACES", help="Queries: a csv or parquet table, a data set, photos, a COLMAP model."
+        ),
     ],
     map_: Annotated[
-        Path | None, typer.Argument(metavar="MAP", help="Map images. [default: PLACES itself]")
+        Path | None, typer.Argument(metavar="MAP", help="Map images. By default PLACES itself.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for labels and figures.")] = Path("labels"),
+    out: Annotated[Path, typer.Option(callback=_out_folder, help="Folder for labels and figures.")] = Path(
+        "labels"
+    ),
     preset: Annotated[
         str | None, typer.Option(help="Label PLACES as the paper did: msls, tb-places, 7scenes; or campus.")
     ] = None,
-    theta: Annotated[float, typer.Option(help="Opening angle of the field of view [deg].")] = 90.0,
-    radius: Annotated[float, typer.Option(help="How far a camera sees [m].")] = 50.0,
-    measure: Annotated[str, typer.Option(help="overlap (shared area over one sector's) or iou.")] = "overlap",
+    theta: Annotated[
+        float | None, typer.Option(help="Opening angle of the field of view (degrees).", show_default="90")
+    ] = None,
+    radius: Annotated[
+        float | None, typer.Option(help="How far a camera sees (metres).", show_default="50")
+    ] = None,
+    measure: Annotated[
+        str | None,
+        typer.Option(help="overlap (shared area over one sector's) or iou.", show_default="overlap"),
+    ] = None,
     within: Annotated[str | None, typer.Option(help="Binary labels instead, e.g. 25m,40deg.")] = None,
-    kind: Annotated[str, typer.Option(help="2d, or 3d by the points of a reconstruction.")] = "2d",
+    kind: Annotated[
+        str | None, typer.Option(help="2d, or 3d by the points of a reconstruction.", show_default="2d")
+    ] = None,
     cloud: Annotated[
         Path | None, typer.Option(help="3d: a PLY cloud (else COLMAP points or fused depth).")
     ] = None,
     camera: Annotated[
-        str | None, typer.Option(help="3d: width,height,fx,fy,cx,cy [px] of all images.")
+        str | None, typer.Option(help="3d: width,height,fx,fy,cx,cy (pixels) of all images.")
     ] = None,
     occlusion: Annotated[
-        str, typer.Option(help="3d: none, depth (images) or cloud (hides itself).")
-    ] = "none",
-    device: Annotated[str, typer.Option(help="3d: cpu or cuda.")] = "cpu",
+        str | None,
+        typer.Option(help="3d: none, depth (images) or cloud (hides itself).", show_default="none"),
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="3d: cpu or cuda.", show_default="cpu")] = None,
     dataset: Dataset = None,
     part: Annotated[str | None, typer.Option(help="Part of a data set, e.g. train_val/london/query.")] = None,
     map_part: Annotated[str | None, typer.Option(help="The part that is the map.")] = None,
@@ -110,17 +172,29 @@ def label(
         str | None, typer.Option(help="Map images are the rows whose column split is this.")
     ] = None,
     unknown_heading: Annotated[
-        str, typer.Option(help="Cameras of unknown heading: error, or disk to see all around.")
-    ] = "error",
+        str | None,
+        typer.Option(
+            help="Cameras of unknown heading: error, or disk to see all around.", show_default="error"
+        ),
+    ] = None,
     panoramas: Annotated[
-        str, typer.Option(help="Panoramas see all around (disk) or along their heading (sector).")
-    ] = "disk",
+        str | None,
+        typer.Option(
+            help="Panoramas see all around (disk) or along their heading (sector).", show_default="disk"
+        ),
+    ] = None,
     from_pose: Annotated[
         bool, typer.Option("--from-pose", help="Strong labels: position and heading from the 6DOF pose.")
     ] = False,
-    forward: Annotated[str, typer.Option(help="--from-pose: camera axis that looks ahead.")] = "z",
-    up: Annotated[str, typer.Option(help="--from-pose: world axis that points up.")] = "z",
-    north: Annotated[str, typer.Option(help="--from-pose: world axis that points north.")] = "y",
+    forward: Annotated[
+        str | None, typer.Option(help="--from-pose: camera axis that looks ahead.", show_default="z")
+    ] = None,
+    up: Annotated[
+        str | None, typer.Option(help="--from-pose: world axis that points up.", show_default="z")
+    ] = None,
+    north: Annotated[
+        str | None, typer.Option(help="--from-pose: world axis that points north.", show_default="y")
+    ] = None,
     pair: Annotated[
         str | None, typer.Option(help="Draw this pair, e.g. 12,340 (rows of queries and map).")
     ] = None,
@@ -130,7 +204,7 @@ def label(
     ] = False,
     wrap_headings: Wrap = False,
     projection: Projection = None,
-    missing_images: Missing = "warn",
+    missing_images: Missing = None,
     json: Json = None,
 ) -> None:
     """Graded labels: how much of the view each query shares with each map image.
@@ -139,17 +213,42 @@ def label(
     samespot label places.csv --split query --map-split map --radius 30
     """
     from samespot import console
+    from samespot.commands.label import LabelRequest, label_tasks
+    from samespot.commands.words import parse_pair
     from samespot.figures.label_set import draw_label_set
     from samespot.overlap.reference_h5 import export_h5
-    from samespot.overlap.request import LabelRequest, label_tasks, parse_pair
     from samespot.overlap.task import run_task
 
     asked = LabelRequest(
-        places, map_, preset, theta, radius, measure, within, kind, cloud, camera, occlusion, device, dataset, part,
-        map_part, split, map_split, unknown_heading, panoramas, (forward, up, north) if from_pose else None,
-        wrap_headings, projection, missing_images,
-    )  # fmt: skip
-    chosen = parse_pair(pair)
+        places=places,
+        map=map_,
+        preset=preset,
+        theta=theta,
+        radius=radius,
+        measure=measure,
+        within=within,
+        kind=kind,
+        cloud=cloud,
+        camera=camera,
+        occlusion=occlusion,
+        device=device,
+        dataset=dataset,
+        part=part,
+        map_part=map_part,
+        split=split,
+        map_split=map_split,
+        unknown_heading=unknown_heading,
+        panoramas=panoramas,
+        from_pose=from_pose,
+        forward=forward,
+        up=up,
+        north=north,
+        pair=pair,
+        figures=figures,
+        wrap_headings=wrap_headings,
+        projection=projection,
+        missing_images=missing_images,
+    )
     results = []
     for task in label_tasks(asked):
         console.notes_of(task.queries, task.places)
@@ -159,7 +258,7 @@ def label(
             files = [folder / "labels"]
             if figures:
                 progress("drawing figures", 0, 1)
-                files += draw_label_set(done, folder / "figures", chosen)
+                files += draw_label_set(done, folder / "figures", parse_pair(pair))
             if h5:
                 same = bool(done.labels.meta["same_table"])
                 files.append(export_h5(done.labels, out / f"{task.name}_gt.h5", condensed=same))
@@ -172,22 +271,30 @@ def label(
 @app.command()
 def places(
     source: Annotated[Path, typer.Argument(help="A table, a data set, photos, a COLMAP model.")],
-    out: Annotated[Path | None, typer.Option(help="Write the table to this .csv or .parquet.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(callback=_out_file, help="Write the table to this .csv or .parquet.")
+    ] = None,
     dataset: Dataset = None,
     part: Annotated[str | None, typer.Option(help="Part of a data set, e.g. train_val/london/query.")] = None,
     wrap_headings: Wrap = False,
     projection: Projection = None,
-    missing_images: Missing = "warn",
+    missing_images: Missing = None,
     json: Json = None,
 ) -> None:
     """Read where images were taken, check it, and write it as one table."""
     from samespot import console
+    from samespot.commands.words import one_of
     from samespot.places.catalogue import open_places
+    from samespot.places.table import MissingImages
 
     table = open_places(
-        source, dataset=dataset, part=part, wrap_headings=wrap_headings, projection=projection,
-        missing_images=missing_images,  # type: ignore[arg-type]
-    )  # fmt: skip
+        source,
+        dataset=dataset,
+        part=part,
+        wrap_headings=wrap_headings,
+        projection=projection,
+        missing_images=one_of("missing_images", missing_images, get_args(MissingImages), "warn"),
+    )
     console.notes_of(table)
     console.places_table(table)
     if out is not None:
@@ -206,7 +313,11 @@ def datasets(
     from samespot.places.catalogue import DATA_SETS, data_set, find_data_sets
 
     if layout is not None:
-        console.out.print(data_set(layout).layout.rstrip(), markup=False, highlight=False)
+        known = data_set(layout)
+        console.out.print(known.layout.rstrip(), markup=False, highlight=False)
+        console.write_json(
+            {"name": known.name, "title": known.title, "ask": known.ask, "layout": known.layout}, json
+        )
         return
     found = find_data_sets(root)
     console.datasets_table(DATA_SETS, found, root)
@@ -216,15 +327,18 @@ def datasets(
 @app.command()
 def import_labels(
     file: Annotated[Path, typer.Argument(help="A label file of the reference, e.g. london_gt.h5.")],
-    out: Annotated[Path, typer.Option(help="Label folder to write.")] = Path("labels"),
+    out: Annotated[Path, typer.Option(callback=_out_folder, help="Label folder to write.")] = Path("labels"),
     key: Annotated[str, typer.Option(help="fov (graded) or sim (binary).")] = "fov",
+    layout: Annotated[
+        str, typer.Option(help="matrix or triangle, where the file's shape does not tell.")
+    ] = "auto",
     json: Json = None,
 ) -> None:
     """Turn a label file of the paper's authors into a label folder."""
     from samespot import console
     from samespot.overlap.reference_h5 import import_h5
 
-    labels = import_h5(file, key, out=out)
+    labels = import_h5(file, key, layout=layout, out=out)  # type: ignore[arg-type]
     console.counts_table(str(file), labels.counts())
     console.files_written([out])
     console.write_json(labels.counts(), json)
@@ -233,8 +347,8 @@ def import_labels(
 @app.command()
 def export_labels(
     labels: Annotated[Path, typer.Argument(help="A label folder.")],
-    out: Annotated[Path, typer.Option(help="HDF5 file to write.")],
-    binary: Annotated[Path | None, typer.Option(help="Label folder for `sim`. [default: ψ ≥ 0.5]")] = None,
+    out: Annotated[Path, typer.Option(callback=_out_file, help="HDF5 file to write.")],
+    binary: Annotated[Path | None, typer.Option(help="Label folder for `sim`. By default ψ ≥ 0.5.")] = None,
     condensed: Annotated[
         bool, typer.Option("--condensed", help="Upper triangle only, as for TB-Places and 7Scenes.")
     ] = False,
@@ -250,3 +364,174 @@ def export_labels(
     console.counts_table(str(labels), graded.counts())
     console.files_written([out])
     console.write_json(graded.counts(), json)
+
+
+def _option(panel: str, what: str) -> Any:
+    """An option of `train`. Its default is in `TrainingOptions`, or the preset's."""
+    return typer.Option(help=what, rich_help_panel=panel, show_default=False)
+
+
+_NETWORK = partial(_option, "The network")
+_BATCHES = partial(_option, "Loss and batches")
+_RATE = partial(_option, "Optimiser")
+_RUNS = partial(_option, "How it runs")
+_KEPT = partial(_option, "What is kept")
+_BACKBONES = "vgg16, resnet18/34/50/152, resnext101, densenet161, efficientnet_lite0, or any of timm."
+
+
+@app.command()
+def train(
+    places: Annotated[
+        Path,
+        typer.Argument(metavar="PLACES", help="Photos to learn from: a table, or with --preset a data set."),
+    ],
+    map_: Annotated[
+        Path | None, typer.Argument(metavar="MAP", help="Map images. By default PLACES itself.")
+    ] = None,
+    run: Annotated[
+        Path,
+        typer.Option(callback=_out_folder, help="Run folder: config, metrics, checkpoints, models."),
+    ] = Path("run"),
+    labels: Annotated[
+        Path | None,
+        typer.Option(help="Label folder; with --preset the folder of them all, made where absent."),
+    ] = None,
+    preset: Annotated[str | None, typer.Option(help="msls, tb-places, 7scenes or campus.")] = None,
+    only: Annotated[str | None, typer.Option(help="Of a preset: only these sets, e.g. london,paris.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the newest whole checkpoint.")] = False,
+    validate: Annotated[Path | None, typer.Option(help="Validation queries.")] = None,
+    validate_map: Annotated[Path | None, typer.Option(help="Images to find them among.")] = None,
+    within: Annotated[
+        str | None,
+        typer.Option(help="What counts as found in validation, e.g. 25m,40deg.", show_default="25m"),
+    ] = None,
+    backbone: Annotated[str | None, _NETWORK(_BACKBONES)] = None,
+    pool: Annotated[str | None, _NETWORK("gem, gap or max.")] = None,
+    pretrained: Annotated[str | None, _NETWORK("hub, wheel, or no for random weights.")] = None,
+    weights: Annotated[str | None, _NETWORK("A weights file instead.")] = None,
+    model: Annotated[str | None, _NETWORK("Or a model folder to go on from.")] = None,
+    train_blocks: Annotated[
+        str | None, _NETWORK("How many of the last blocks are trained: 0, 1, 2, 3 or all.")
+    ] = None,
+    image_size: Annotated[str | None, _NETWORK("Height and width (pixels), e.g. 480x640.")] = None,
+    batches: Annotated[
+        str | None, _BATCHES("A, B, C, D, binary, all, or fractions such as pos=0.5,soft=0.25,hard=0.25.")
+    ] = None,
+    batch_pairs: Annotated[int | None, _BATCHES("Pairs in a step, over all processes.")] = None,
+    margin: Annotated[float | None, _BATCHES("Margin τ of the loss.")] = None,
+    class_weights: Annotated[
+        str | None, _BATCHES("For all: weights of positives, soft and hard negatives, e.g. 0.5,0.25,0.25.")
+    ] = None,
+    order: Annotated[
+        str | None, _BATCHES("How queries follow: uniform, or refill (each once an epoch).")
+    ] = None,
+    refill: Annotated[int | None, _BATCHES("refill: queries shuffled at a time.")] = None,
+    panoramas: Annotated[bool | None, _BATCHES("Learn from panoramas, too.")] = None,
+    seed: Annotated[int | None, _BATCHES("Seed of everything random.")] = None,
+    learning_rate: Annotated[float | None, _RATE("First learning rate.")] = None,
+    optimiser: Annotated[str | None, _RATE("sgd or adamw.")] = None,
+    momentum: Annotated[float | None, _RATE("Momentum.")] = None,
+    weight_decay: Annotated[float | None, _RATE("Weight decay.")] = None,
+    schedule: Annotated[str | None, _RATE("step, cosine or constant.")] = None,
+    drop_factor: Annotated[float | None, _RATE("step: the rate is multiplied by this ...")] = None,
+    drop_pairs: Annotated[int | None, _RATE("... each time so many pairs were seen ...")] = None,
+    drop_epochs: Annotated[float | None, _RATE("... or so many epochs.")] = None,
+    warmup_pairs: Annotated[int | None, _RATE("The rate grows over so many first pairs.")] = None,
+    steps: Annotated[int | None, _RATE("Length in steps.")] = None,
+    epochs: Annotated[float | None, _RATE("Or in epochs: every query once.")] = None,
+    augment: Annotated[float | None, _RATE("Strength of photometric changes, 0 to 1.")] = None,
+    crop: Annotated[float | None, _RATE("Random crops that may lose this share of each side.")] = None,
+    flip: Annotated[bool | None, _RATE("Mirror whole batches at random.")] = None,
+    device: Annotated[str | None, _RUNS("auto, cpu or cuda.")] = None,
+    precision: Annotated[str | None, _RUNS("auto, 32 or bf16.")] = None,
+    micro_pairs: Annotated[
+        int | None, _RUNS("Pairs that go through the network at once; the gradient stays the same.")
+    ] = None,
+    compile: Annotated[bool | None, _RUNS("Compile the network.")] = None,
+    cache_frozen: Annotated[
+        str | None, _RUNS("Keep the frozen part's outputs: no, memory, device or file.")
+    ] = None,
+    cache_dtype: Annotated[str | None, _RUNS("... as exact, float32, bfloat16 or float16.")] = None,
+    cache_dir: Annotated[str | None, _RUNS("... for file in this folder, else in the run's.")] = None,
+    images_in_memory: Annotated[str | None, _RUNS("Keep decoded images: no, host or device.")] = None,
+    decode: Annotated[str | None, _RUNS("Decode images by auto, cpu or gpu.")] = None,
+    workers: Annotated[int | None, _RUNS("Threads that read images.")] = None,
+    prefetch: Annotated[int | None, _RUNS("Batches read ahead.")] = None,
+    on_bad_image: Annotated[str | None, _RUNS("An image that cannot be read: fail or skip.")] = None,
+    checkpoint_every: Annotated[int | None, _KEPT("Steps between checkpoints.")] = None,
+    keep_checkpoints: Annotated[int | None, _KEPT("How many of the newest stay.")] = None,
+    log_every: Annotated[int | None, _KEPT("Steps between lines of metrics.jsonl.")] = None,
+    validate_every: Annotated[int | None, _KEPT("Steps between validations; 0: only at the end.")] = None,
+    best_by: Annotated[int | None, _KEPT("The model with the best recall at this k is kept.")] = None,
+    tensorboard: Annotated[bool | None, _KEPT("Write curves for TensorBoard.")] = None,
+    json: Json = None,
+) -> None:
+    """Train a network on labelled photos. One run is one folder; a killed run goes on with --resume.
+
+    Many GPUs: torchrun --nproc_per_node=8 -m samespot train ...
+    """
+    given = {
+        name: value for name, value in locals().items() if value is not None
+    }  # before any other local name
+    from samespot import console
+    from samespot.commands.train import TrainRequest, option_changes, training_data, training_options
+    from samespot.figures.batch_histogram import batch_histogram
+    from samespot.training.trainer import train as train_network
+
+    asked = TrainRequest(
+        places=places,
+        map=map_,
+        labels=labels,
+        preset=preset,
+        only=only,
+        validate=validate,
+        validate_map=validate_map,
+        within=within,
+    )
+    options = training_options(asked, option_changes(given))
+    with console.progress_bar() as progress:
+        sets, validation = training_data(asked, options, progress)
+    result = train_network(options, sets, run, resume=resume, validation=validation, say=console.say)
+    if console.first_process():
+        console.training_table(result)
+        # of these batches only: the labels of a run need not hold what the other strategies draw
+        drawn = batch_histogram(sets, run / "batches.png", [options.batches])
+        console.files_written([f for f in (result.model, drawn) if f])
+        console.write_json(result.to_dict(), json)
+
+
+@app.command()
+def convert(
+    file: Annotated[Path, typer.Argument(help="A checkpoint (.pth) of the paper's authors.")],
+    out: Annotated[Path, typer.Option(callback=_out_folder, help="Model folder to write.")] = Path("model"),
+    backbone: Annotated[
+        str | None, typer.Option(help="If it is not to be recognised from the weights.")
+    ] = None,
+    pool: Annotated[str | None, typer.Option(help="gem or gap, likewise.")] = None,
+    json: Json = None,
+) -> None:
+    """Turn a reference checkpoint into a model folder."""
+    from samespot import console
+    from samespot.model.convert import convert_reference
+
+    net = convert_reference(file, out, backbone=backbone, pool=pool)
+    console.out.print(net.describe_training(), markup=False, highlight=False)
+    console.files_written([out])
+    console.write_json(net.config(), json)
+
+
+@app.command()
+def export(
+    model: Annotated[Path, typer.Argument(help="A model folder.")],
+    out: Annotated[Path, typer.Option(callback=_out_file, help="ONNX file to write.")] = Path("model.onnx"),
+    json: Json = None,
+) -> None:
+    """Export a model to ONNX with a dynamic batch, and check it against onnxruntime."""
+    from samespot import console
+    from samespot.model.network import PlaceNet
+    from samespot.model.onnx_export import export_onnx
+
+    difference = export_onnx(PlaceNet.load(model), out)
+    console.out.print(f"largest difference from torch: {difference:.1e}")
+    console.files_written([out])
+    console.write_json({"onnx": str(out), "largest difference": difference}, json)

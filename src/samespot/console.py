@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from rich.box import SIMPLE
 from rich.console import Console
 from rich.markup import escape
@@ -16,8 +16,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table
 
 from samespot.errors import InputError
-from samespot.places.catalogue import DataSet, Finding
-from samespot.places.table import Places
+
+if TYPE_CHECKING:  # a line about a typo must not wait for pandas and torch
+    from samespot.places.catalogue import DataSet, Finding
+    from samespot.places.table import Places
+    from samespot.training.trainer import TrainingResult
 
 out = Console()
 err = Console(stderr=True)
@@ -36,6 +39,12 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
             bar.update(tasks[what], completed=done, total=total)
 
         yield report
+
+
+def complain(line: str) -> None:
+    """A user's mistake, in one line whatever line breaks are in it."""
+    text = plain(" ".join(line.split()))
+    err.print(f"[bold red]samespot:[/] {text}", highlight=False, soft_wrap=True)
 
 
 def write_json(result: Any, path: Path | None) -> None:
@@ -84,9 +93,16 @@ def label_table(summary: dict[str, Any]) -> None:
     counts_table(
         f"{summary['name']}: {summary['queries']:,} queries × {summary['map images']:,} map images", summary
     )
-    said = rule_in_words(summary["labels"])
-    seconds, rate = summary["seconds"], summary["pairs per second"]
-    out.print(f"  {said}; {seconds:.2f} s, {_short(rate)} pairs/s", highlight=False)
+    if summary["self pairs"]:
+        out.print(f"  incl. {summary['self pairs']:,} pairs of an image with itself", highlight=False)
+    made = f"scene made in {summary['scene seconds']:.2f} s, " if summary["scene seconds"] else ""
+    rate, nonzero = summary["pairs per second"], summary["nonzero pairs per second"]
+    out.print(
+        f"  {rule_in_words(summary['labels'])}; {made}labelled in {summary['seconds']:.2f} s: "
+        f"{_short(rate)}pairs/s, of which {_short(nonzero)}non-zero",
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 def rule_in_words(meta: dict[str, Any]) -> str:
@@ -101,6 +117,8 @@ def rule_in_words(meta: dict[str, Any]) -> str:
 
 def places_facts(places: Places) -> dict[str, Any]:
     """A table of places in a few numbers, as plain json."""
+    import numpy as np
+
     positions = places.positions
     placed = positions[~np.isnan(positions[:, :2]).any(axis=1)]
     span = np.ptp(placed[:, :2], axis=0) if len(placed) else np.zeros(2)
@@ -154,7 +172,9 @@ def datasets_facts(known: Sequence[DataSet], found: Sequence[Finding]) -> list[d
 
 def datasets_table(known: Sequence[DataSet], found: Sequence[Finding], root: Path) -> None:
     """What is supported and what is here; then, for what is not, where to ask."""
-    grid = Table(title=f"Data sets under {plain(str(root))}", title_justify="left", title_style="bold", box=SIMPLE)
+    grid = Table(
+        title=f"Data sets under {plain(str(root))}", title_justify="left", title_style="bold", box=SIMPLE
+    )
     for name in ("name", "what", "here"):
         grid.add_column(name, overflow="fold", no_wrap=name == "name")
     for data_set in known:
@@ -184,6 +204,30 @@ def _here(data_set: DataSet, findings: Sequence[Finding]) -> str:
     return "\n".join(lines)
 
 
+def say(line: str) -> None:
+    """A line of a running command: its settings, a warning."""
+    err.print(plain(line), highlight=False, soft_wrap=True, style="dim")
+
+
+def first_process() -> bool:
+    """Whether this is the process that prints, of those that torchrun started."""
+    return os.environ.get("RANK", "0") == "0"
+
+
+def training_table(result: TrainingResult) -> None:
+    grid = _grid(f"{plain(str(result.run))}: {result.steps:,} steps, {result.pairs:,} pairs")
+    grid.add_row("loss at the end", "" if result.loss is None else f"{result.loss:.4f}")
+    grid.add_row("speed", f"{result.pairs_per_second:,.0f} pairs/s")
+    grid.add_row("queries redrawn", f"{result.redrawn:,}")
+    if result.skipped_images:
+        grid.add_row("images skipped", f"{len(result.skipped_images):,}")
+    for k, share in result.best_recall.items():
+        grid.add_row(f"recall@{k} of the best", f"{share:.1%}")
+    out.print(grid)
+    for line in result.warnings:
+        err.print(f"[yellow]note[/] {plain(line)}", highlight=False, soft_wrap=True)
+
+
 _CLASS_LIMITS = {"positive": "ψ ≥ .5", "soft negative": "0 < ψ < .5", "hard negative": "ψ = 0"}
 
 
@@ -200,5 +244,5 @@ def _grid(title: str) -> Table:
 def _short(number: float) -> str:
     for limit, letter in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if number >= limit:
-            return f"{number / limit:.3g} {letter}"
+            return f"{number / limit:.3g} {letter} "
     return f"{number:.0f} "

@@ -134,8 +134,45 @@ def test_a_pair_exactly_at_the_limit_counts():
         ({"theta": 400}, "theta 400"),
         ({"radius": 0}, "radius 0"),
         ({"measure": "dice"}, "measure 'dice'"),
+        ({"unknown_heading": "disc"}, "unknown_heading 'disc' is unknown; choose one of error, disk"),
+        ({"panoramas": "foo"}, "panoramas 'foo' is unknown; choose one of disk, sector"),
+        ({"threads": 0}, "threads 0: give at least 1"),
+        ({"threads": -1}, "threads -1: give at least 1"),
+        ({"radius": 1e-300}, "too far for a grid with cells of 1e-300 m"),
     ],
 )
 def test_bad_arguments_are_named(arguments, words):
     with pytest.raises(InputError, match=words):
         label_pairs(places(), places(), **arguments)
+
+
+@pytest.mark.parametrize("label", [label_pairs, label_within])
+def test_tables_without_images_are_refused(label):
+    nowhere = places().select(slice(0, 0))
+    with pytest.raises(InputError, match="photos: no query images in the table"):
+        label(nowhere, places())
+    with pytest.raises(InputError, match="photos: no map images in the table"):
+        label(places(), nowhere)
+
+
+@pytest.mark.parametrize("lost", ["query", "map"])
+@pytest.mark.parametrize("easting", [1e300, -1e300, 1e25])
+def test_positions_too_far_for_a_grid_are_refused(lost, easting, recwarn):
+    """Tables made by hand, past the checks of `Places.build`."""
+    here, there = places(), places(seed=1)
+    table = (here if lost == "query" else there).table
+    table.loc[5, "easting"] = easting
+    with pytest.raises(InputError, match="look for a wrong position"):
+        label_pairs(here, there)
+    assert not recwarn
+
+
+def test_each_table_is_digested_once(monkeypatch):
+    digested = []
+    digest = Places.digest
+    monkeypatch.setattr(Places, "digest", lambda self: digested.append(self) or digest(self))
+    queries, map_ = places(), places(seed=1)
+    assert label_pairs(queries, map_).meta["same_table"] is False
+    assert len(digested) == 2
+    assert label_pairs(queries, queries).meta["same_table"] is True
+    assert len(digested) == 3

@@ -61,6 +61,65 @@ def test_triangles_written_by_others(tmp_path, flat):
     np.testing.assert_array_equal(import_h5(tmp_path / "a.h5").dense(), square.astype(np.float32))
 
 
+@pytest.mark.parametrize("shape", [(1, 6), (1, 5), (3, 1), (1, 1), (1, 3), (4, 0), (0, 4), (2, 3)])
+def test_any_matrix_comes_back_as_it_was(tmp_path, shape):
+    """Six values could also be the triangle of four images; a file of ours says what they are."""
+    similarity = np.linspace(0.25, 1, shape[0] * shape[1], dtype=np.float32).reshape(shape)
+    again = import_h5(export_h5(labels_of(similarity), tmp_path / "a.h5"))
+    assert again.shape == shape
+    np.testing.assert_array_equal(again.dense(), similarity)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3])
+def test_small_triangles_come_back_as_they_were(tmp_path, n):
+    square = (np.ones((n, n)) - np.eye(n)).astype(np.float32) * 0.5
+    again = import_h5(export_h5(labels_of(square), tmp_path / "a.h5", condensed=True))
+    assert again.shape == (n, n)
+    np.testing.assert_array_equal(again.dense(), square)
+
+
+def labels_of(dense):
+    rows, columns = np.nonzero(dense)
+    counts = np.bincount(rows, minlength=len(dense))
+    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    return PairLabels(indptr, columns.astype(np.int32), dense[rows, columns], dense.shape)
+
+
+def test_the_layout_of_a_foreign_file_can_be_chosen(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["fov"] = np.full((1, 6), 0.5)
+        file["sim"] = np.ones((1, 5), bool)
+        file["empty"] = np.zeros((4, 0))
+        file["square"] = np.ones((2, 2))
+    assert import_h5(tmp_path / "a.h5").shape == (4, 4)
+    assert import_h5(tmp_path / "a.h5", layout="matrix").shape == (1, 6)
+    with pytest.raises(InputError, match=r"\(1, 5\) is a matrix with one row .* choose the layout matrix"):
+        import_h5(tmp_path / "a.h5", "sim")
+    assert import_h5(tmp_path / "a.h5", "sim", layout="matrix").counts()["positive"] == 5
+    with pytest.raises(InputError, match="choose the layout matrix"):
+        import_h5(tmp_path / "a.h5", "empty")
+    assert import_h5(tmp_path / "a.h5", "empty", layout="matrix").shape == (4, 0)
+    with pytest.raises(InputError, match=r"shape \(2, 2\) is no triangle"):
+        import_h5(tmp_path / "a.h5", "square", layout="triangle")
+    with pytest.raises(InputError, match="layout 'square' is unknown; choose one of auto, matrix, triangle"):
+        import_h5(tmp_path / "a.h5", layout="square")
+
+
+def test_graded_labels_of_others_are_not_called_2d(tmp_path):
+    path = export_h5(labels_of(np.eye(2, dtype=np.float32)), tmp_path / "a.h5")
+    assert import_h5(path).meta["kind"] == "graded (reference)"
+    assert import_h5(path, "sim").meta["kind"] == "binary"
+
+
+def test_a_failed_export_leaves_what_was_there(tmp_path):
+    export_h5(labels_of(np.eye(2, dtype=np.float32)), tmp_path / "a.h5")
+    broken = PairLabels(np.array([0, 1]), np.array([7], np.int32), np.ones(1, np.float32), (1, 2))
+    with pytest.raises(IndexError):
+        export_h5(broken, tmp_path / "a.h5")
+    assert [p.name for p in tmp_path.iterdir()] == ["a.h5"]
+    assert import_h5(tmp_path / "a.h5").shape == (2, 2)
+
+
 def test_what_is_wrong_is_named(tmp_path):
     with pytest.raises(InputError, match="cannot be read as HDF5"):
         import_h5(tmp_path / "absent.h5")
@@ -73,6 +132,15 @@ def test_what_is_wrong_is_named(tmp_path):
         import_h5(tmp_path / "a.h5", "sim")
     with pytest.raises(InputError, match="no data set 'overlap'; it has fov, sim"):
         import_h5(tmp_path / "a.h5", "overlap")
+    with h5py.File(tmp_path / "g.h5", "w") as file:
+        file.create_group("fov")
+        file["words"] = ["a", "b", "c"]
+        file["number"] = 0.5
+    for key in ("fov", "words", "number"):
+        with pytest.raises(InputError, match=f"'{key}' is no data set of numbers in one or two dimensions"):
+            import_h5(tmp_path / "g.h5", key)
+    with pytest.raises(InputError, match="is a folder"):
+        export_h5(labels_of(np.eye(2, dtype=np.float32)), tmp_path)
     labels = PairLabels(np.array([0, 0]), np.zeros(0, np.int32), np.zeros(0, np.float32), (1, 3))
     with pytest.raises(InputError, match="no upper triangle"):
         export_h5(labels, tmp_path / "b.h5", condensed=True)

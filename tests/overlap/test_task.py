@@ -1,4 +1,4 @@
-"""Presets and requests: the paper's labellings on miniature trees in the real layout."""
+"""Presets: the paper's labellings on miniature trees in the real layout."""
 
 import json
 
@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from samespot import InputError, Places, label_pairs, sector_overlap
-from samespot.overlap.request import LabelRequest, label_tasks, parse_pair
-from samespot.overlap.task import Points, Sectors, Within, parse_within, preset_tasks, run_task
-from samespot.places.pose import PoseFrame
+from samespot import InputError, Places
+from samespot.overlap import task as task_module
+from samespot.overlap.task import LabelTask, Points, Sectors, Within, preset_tasks, run_task
 
 
 def write_msls(root, city, role, poses):
@@ -88,80 +87,58 @@ def test_7scenes_is_train_against_train_and_test_against_train(tmp_path):
     assert isinstance(train.rule, Points)
 
 
-@pytest.mark.parametrize("occlusion", ["none", "depth", "cloud"])
-def test_a_wall_hides_nothing_of_itself(tmp_path, occlusion):
-    write_scene(tmp_path)
-    (task,) = label_tasks(LabelRequest(tmp_path, kind="3d", part="heads/train", occlusion=occlusion))
-    np.testing.assert_allclose(run_task(task).labels.dense(), [[1, 0.628], [0.628, 1]], atol=0.012)
-
-
 def test_the_campus_preset_needs_its_splits(tmp_path):
     (tmp_path / "places.csv").write_text("image,easting,northing,heading\na,0,0,0\n")
     with pytest.raises(InputError, match="needs a column split with train, query and map"):
         list(preset_tasks("campus", tmp_path))
 
 
-def test_strong_labels_come_from_the_pose(tmp_path):
-    """The compass column is wrong on purpose; the pose looks north (+y) from (0, 0) and from (25, 0)."""
-    half = np.sqrt(0.5)
-    table = {"image": ["a", "b"], "easting": [0.0, 900.0], "northing": [0.0, 0.0], "heading": [123.0, 7.0],
-             "tx": [0.0, 25.0], "ty": 0.0, "tz": 1.5, "qw": half, "qx": -half, "qy": 0.0, "qz": 0.0}  # fmt: skip
-    path = Places.build(tmp_path, table, missing_images="ignore").save(tmp_path / "p.csv")
-    (task,) = label_tasks(LabelRequest(path, axes=("z", "z", "y")))
-    np.testing.assert_allclose(task.queries.positions, [[0, 0, 0], [25, 0, 0]], atol=1e-9)
-    assert run_task(task).labels.dense()[0, 1] == pytest.approx(0.44965, abs=5e-5)
-    # with north along x, the same cameras look west, one 25 m to the left of the other
-    (task,) = label_tasks(LabelRequest(path, axes=("z", "z", "x")))
-    np.testing.assert_allclose(task.queries.positions, [[0, 0, 270], [0, 25, 270]], atol=1e-9)
-    assert PoseFrame().east().tolist() == [1, 0, 0]
+def street(root, n, name="p"):
+    table = {
+        "image": [f"{name}{i}" for i in range(n)],
+        "easting": np.arange(n) * 10.0,
+        "northing": 0.0,
+        "heading": 90.0,
+    }
+    return Places.build(root, table, missing_images="ignore")
 
 
-def test_the_map_follows_the_projection_of_the_queries(tmp_path):
-    """Queries lie in one UTM zone, the map across its border: both must land on one plane."""
-    (tmp_path / "q.csv").write_text(
-        "image,latitude,longitude,heading\na,52.0,5.99990,90\nb,52.0,5.99995,90\n"
+def test_pairs_of_an_image_with_itself_are_counted_apart(tmp_path):
+    places = street(tmp_path, 7)
+    summary = run_task(LabelTask("street", places, places, Sectors())).summary()
+    assert summary["self pairs"] == 7
+    other = run_task(LabelTask("street", street(tmp_path, 5, "q"), places, Sectors())).summary()
+    assert other["self pairs"] == 0
+
+
+@pytest.mark.parametrize("rule", [Sectors(), Within()])
+def test_the_time_is_that_of_labelling_and_not_of_loading_kernels(tmp_path, monkeypatch, rule):
+    clock = iter(range(100, 1000, 50))
+    order = []
+    monkeypatch.setattr(task_module.time, "perf_counter", lambda: order.append("clock") or next(clock))
+    ground = task_module._label_on_the_ground
+    monkeypatch.setattr(
+        task_module, "_label_on_the_ground", lambda q, *rest: order.append(len(q)) or ground(q, *rest)
     )
-    (tmp_path / "m.csv").write_text("image,latitude,longitude,heading\nc,52.0,5.9998,90\nd,52.0,6.0001,90\n")
-    (task,) = label_tasks(LabelRequest(tmp_path / "q.csv", tmp_path / "m.csv"))
-    assert task.queries.projection == task.places.projection == "EPSG:32631"
-    assert run_task(task).labels.dense().min() > 0.4  # all within 14 m along one street
+    task_module._load_kernels.cache_clear()
+    places = street(tmp_path, 20)
+    summary = run_task(LabelTask("street", places, places, rule)).summary()
+    assert order == [2, "clock", 20, "clock"]  # two cameras first, then the clock starts
+    assert summary["seconds"] == 50
+    assert summary["pairs per second"] == 400 / 50
+    assert summary["nonzero pairs per second"] == round(summary["nonzero"] / 50)
+    assert summary["nonzero"] < summary["pairs"]
 
 
-def test_a_request_gives_the_same_as_the_library(tmp_path):
-    rng = np.random.default_rng(1)
-    columns = {"image": [f"{i}" for i in range(30)], "easting": rng.uniform(0, 90, 30),
-               "northing": rng.uniform(0, 90, 30), "heading": rng.uniform(0, 360, 30)}  # fmt: skip
-    path = Places.build(tmp_path, columns, missing_images="ignore").save(tmp_path / "p.csv")
-    (task,) = label_tasks(LabelRequest(path, theta=70, radius=40, measure="iou"))
-    places = Places.read(path)
-    np.testing.assert_array_equal(
-        run_task(task).labels.dense(), label_pairs(places, places, 70, 40, "iou").dense()
-    )
-    every = sector_overlap(places.positions[:, None], places.positions, 70, 40, "iou")
-    assert run_task(task).summary()["nonzero"] == np.count_nonzero(every)
-
-
-def test_words_are_parsed():
-    assert parse_within("25m,40deg") == Within(25.0, 40.0)
-    assert parse_within("5m") == Within(5.0, None)
-    assert parse_pair("3,14") == (3, 14)
-    assert parse_pair(None) is None
-    with pytest.raises(InputError):
-        parse_within("25 km")
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"kind": "4d"}, "--kind '4d' is unknown; choose one of 2d, 3d"),
-        ({"unknown_heading": "guess"}, "--unknown-heading 'guess' is unknown; choose one of error, disk"),
-        ({"kind": "3d", "cloud": "a.ply"}, "--cloud also needs --camera"),
-        ({"kind": "3d", "cloud": "a.ply", "camera": "640,480"}, "give six numbers"),
-    ],
-)
-def test_bad_options_are_named(tmp_path, options, words):
-    path = tmp_path / "p.csv"
-    path.write_text("image,easting,northing,heading\na,0,0,0\n")
-    with pytest.raises(InputError) as error:
-        list(label_tasks(LabelRequest(path, **options)))
-    assert words in str(error.value)
+def test_fusing_a_scene_is_not_labelling_and_a_taken_folder_is_said_before_it(tmp_path):
+    write_scene(tmp_path)
+    train, _ = preset_tasks("7scenes", tmp_path)
+    taken = tmp_path / "taken"
+    taken.mkdir()
+    (taken / "thesis.txt").touch()
+    asked = []
+    with pytest.raises(InputError, match="not a label folder"):
+        run_task(LabelTask("a", train.queries, train.places, Points(asked.append)), taken)
+    assert asked == []
+    summary = run_task(train).summary()
+    assert summary["scene seconds"] > 0

@@ -190,3 +190,14 @@ def test_a_half_without_its_other_half_is_told(root):
     write(root / "images/val/queries", FULL)
     assert at_names.missing(root) == ["images/val/database"]
     assert at_names.missing(root / "images/test/queries") == []
+
+
+def test_headings_of_mixed_zones_are_turned_onto_the_new_grid(tmp_path):
+    """Two images 4° apart, both looking east: the meridians lean 2° * sin(51.5°) to either side."""
+    for longitude, zone in ((-2.0, 30), (2.0, 31)):
+        easting, northing, _ = to_metres([51.5], [longitude])
+        write(tmp_path, f"@{easting[0]:.2f}@{northing[0]:.2f}@{zone}@U@@@@@090@@@@@@.jpg")
+    places = at_names.read(tmp_path)
+    ordered = places.table.sort_values("longitude")
+    np.testing.assert_allclose(ordered["longitude"], [-2, 2], atol=1e-6)
+    np.testing.assert_allclose(ordered["heading"], [91.565, 88.435], atol=0.01)

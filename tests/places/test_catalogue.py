@@ -72,3 +72,40 @@ def test_axes_by_name():
     np.testing.assert_allclose(frame.east(), [1, 0, 0])
     with pytest.raises(InputError, match="not at right angles"):
         pose_frame("z", "y", "-y")
+
+
+def test_projection_and_onto_reach_the_sources_that_are_folders(tmp_path):
+    root = tmp_path / "images"
+    write_at_names(root)
+    native = open_places(root)
+    assert native.projection == "EPSG:32617"
+    for word in ("projection", "onto"):
+        moved = open_places(root, **{word: "EPSG:32618"})
+        assert moved.projection == "EPSG:32618"
+        np.testing.assert_allclose(
+            moved.positions, native.on_plane("EPSG:32618").positions, rtol=0, atol=1e-6
+        )
+        # 6° west of the middle of zone 18 at 40.5° N the grid is turned by -6° * sin(40.5°) = -3.9°
+        np.testing.assert_allclose(moved.positions[:, 2] - native.positions[:, 2], 3.9, atol=0.01)
+        assert moved.notes[-1] == f"{root}: brought from EPSG:32617 onto EPSG:32618, headings too"
+
+
+def test_an_unknown_policy_for_missing_images_is_told_for_folders_too(tmp_path):
+    root = tmp_path / "images"
+    write_at_names(root)
+    with pytest.raises(InputError, match="--missing-images 'zz' is unknown; choose one of error, warn, drop"):
+        open_places(root, missing_images="zz")
+
+
+def test_two_tables_of_different_planes_meet_on_one(tmp_path):
+    """A table that spans zones and one that does not, each saved on its own plane, show the same image."""
+    across = tmp_path / "a.csv"
+    across.write_text("image,latitude,longitude,heading\na.jpg,48.1,11.99,10\nb.jpg,48.1,12.01,20\n")
+    within = tmp_path / "b.csv"
+    within.write_text("image,latitude,longitude,heading\na.jpg,48.1,11.99,10\n")
+    tables = [open_places(path).save(path.with_suffix(".parquet")) for path in (across, within)]
+    queries = open_places(tables[0])
+    assert queries.projection != open_places(tables[1]).projection
+    places = open_places(tables[1], onto=queries.projection)
+    assert places.projection == queries.projection
+    np.testing.assert_allclose(places.positions[0], queries.positions[0], atol=1e-4)

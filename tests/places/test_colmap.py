@@ -30,6 +30,7 @@ PARAMETERS = {  # COLMAP's own list: what stands on disk for each model, in the 
     "FISHEYE": "fx fy cx cy",
     "EUCM": "fx fy cx cy alpha beta",
 }
+FISHEYES = {"FOV", "EUCM", *(name for name in PARAMETERS if "FISHEYE" in name)}
 HALF = 0.5**0.5
 CAMERAS = {
     3: ("PINHOLE", 640, 480, (500.0, 510.0, 320.0, 240.0)),
@@ -113,7 +114,10 @@ def test_images(root):
     assert np.allclose((table["heading"] + 1) % 360, [1, 271])
     assert table["camera_id"].tolist() == [3, 5]
     assert "pano" not in table
-    assert places.notes == ()
+    assert places.notes == (
+        f"{root}/sparse/0: 1 of 2 cameras distort (5 SIMPLE_RADIAL); 3D labels take them for pinholes,"
+        " so undistort the images first: colmap image_undistorter",
+    )
 
 
 def test_world_to_camera_takes_the_centre_to_zero(root):
@@ -170,13 +174,22 @@ def test_every_camera_model(tmp_path, write, model):
     values = {name: 100.0 + k for k, name in enumerate(names)}
     cameras = {
         1: (model, 64, 48, tuple(values.values())),
-        2: CAMERAS[3],
-    }  # a wrong length would garble the second
+        3: CAMERAS[3],
+        5: CAMERAS[3],
+    }  # a wrong length would garble the others
     write(tmp_path, cameras=cameras)
+    assert colmap.read(tmp_path, ".").table["camera_id"].tolist() == [3, 5]
+    if model in FISHEYES:
+        with pytest.raises(
+            InputError, match=f"camera 1 is {model}: a fisheye, .*; undistort the images first"
+        ):
+            colmap.read_cameras(tmp_path)
+        return
     read = colmap.read_cameras(tmp_path)
     fx, fy = (values["f"], values["f"]) if "f" in values else (values["fx"], values["fy"])
     assert read[1] == Camera(64, 48, fx, fy, values["cx"], values["cy"])
-    assert read[2].fy == 510.0
+    assert read[3].fy == 510.0
+    assert colmap.distorted(tmp_path) == ([] if "PINHOLE" in model else [f"1 {model}"])
 
 
 def test_a_panorama_is_marked_and_has_no_pinhole(tmp_path):
@@ -195,7 +208,9 @@ def test_parts_are_found_where_models_lie(tmp_path):
     assert colmap.parts(tmp_path) == [".", "slice2/sparse", "sparse/0", "sparse/1"]
     (tmp_path / "sparse/1/points3D.bin").unlink()
     assert colmap.missing(tmp_path) == ["sparse/1/points3D.bin or .txt"]
-    with pytest.raises(InputError, match=r"no COLMAP model 'sparse/7'; there are: ., slice2/sparse"):
+    with pytest.raises(
+        InputError, match=r"no part 'sparse/7' of a COLMAP project; the parts are \., slice2/sparse"
+    ):
         colmap.read(tmp_path, "sparse/7")
 
 
@@ -299,3 +314,10 @@ def test_a_folder_without_points_is_named(tmp_path):
     (tmp_path / "points3D.txt").unlink()
     with pytest.raises(InputError, match=r"no points3D.bin and no points3D.txt"):
         colmap.read_points(tmp_path)
+
+
+def test_a_lens_that_could_distort_but_does_not_is_a_pinhole(tmp_path):
+    straight = {3: ("OPENCV", 64, 48, (50.0, 50.0, 32.0, 24.0, 0.0, 0.0, 0.0, 0.0)), 5: CAMERAS[3]}
+    write_binary(tmp_path, cameras=straight)
+    assert colmap.distorted(tmp_path) == []
+    assert colmap.read(tmp_path, ".", missing_images="ignore").notes == ()

@@ -6,7 +6,16 @@ from pyproj import Geod
 from pyproj.database import query_utm_crs_info
 
 from samespot.errors import InputError
-from samespot.places.geodesy import choose_projection, to_degrees, to_metres, utm_zone
+from samespot.places.geodesy import (
+    choose_projection,
+    far_apart,
+    grid_headings,
+    move,
+    same_plane,
+    to_degrees,
+    to_metres,
+    utm_zone,
+)
 
 WGS84 = Geod(ellps="WGS84")
 
@@ -187,3 +196,69 @@ def test_a_projection_that_is_not_in_metres_is_refused(projection, fault):
     assert str(error.value) == f"{fault}; give one like EPSG:32633, or none to have it chosen"
     with pytest.raises(InputError):
         to_degrees([0.0], [0.0], projection)
+
+
+LONDON = "+proj=aeqd +lat_0=51.5 +lon_0=0 +datum=WGS84"  # as chosen for a city on two zones
+
+
+@pytest.mark.parametrize(
+    ("latitude", "longitude", "projection", "convergence"),
+    [
+        (60.0, 11.9, "EPSG:32632", 2.512),
+        (48.137, 11.575, "EPSG:32632", 1.918),
+        (60.0, 6.1, "EPSG:32632", -2.512),
+        (-40.0, 149.0, "EPSG:32756", 2.572),
+        (51.7, 0.4, LONDON, 0.314),
+    ],
+)
+def test_a_true_bearing_is_the_grid_heading_of_a_walk_that_way(latitude, longitude, projection, convergence):
+    for bearing in (0.0, 30.0, 135.0, 271.0):
+        lon, lat, _ = WGS84.fwd(longitude, latitude, bearing, 10.0)
+        easting, northing, _ = to_metres([latitude, lat], [longitude, lon], projection)
+        walked = np.rad2deg(np.arctan2(np.diff(easting), np.diff(northing))) % 360
+        turned = grid_headings([bearing], [latitude], [longitude], projection)
+        np.testing.assert_allclose(turned, walked, atol=1e-3)
+        assert (bearing - turned[0] + 180) % 360 - 180 == pytest.approx(convergence, abs=2e-3)
+
+
+def test_unknown_headings_stay_unknown_and_none_turns_where_the_position_is():
+    turned = grid_headings([np.nan, 350.0, 0.0], [60.0, np.nan, 60.0], [11.9, 11.9, 11.9], "EPSG:32632")
+    np.testing.assert_allclose(turned, [np.nan, 350.0, 360 - 2.512], atol=1e-3)
+
+
+def test_a_move_to_another_plane_keeps_distances_and_relative_bearings():
+    """What one camera sees of another, its distance and the angle off its heading, does not change."""
+    rng = np.random.default_rng(3)
+    easting, northing = 690_000 + rng.uniform(0, 500, 20), 5_330_000 + rng.uniform(0, 500, 20)
+    heading = rng.uniform(0, 360, 20)
+    moved = move(easting, northing, heading, "EPSG:32632", "EPSG:32633")
+    assert np.abs(moved[0] - easting).min() > 400_000
+
+    def seen(x, y, h):
+        dx, dy = x[1:] - x[0], y[1:] - y[0]
+        return np.hypot(dx, dy), (np.rad2deg(np.arctan2(dx, dy)) - h[0]) % 360, (h[1:] - h[0]) % 360
+
+    before, after = seen(easting, northing, heading), seen(*moved)
+    np.testing.assert_allclose(after[0], before[0], rtol=2e-3)  # the scales of the two zones differ
+    np.testing.assert_allclose(after[1], before[1], atol=0.01)
+    np.testing.assert_allclose(after[2], before[2], atol=0.01)
+    back = move(*moved, "EPSG:32633", "EPSG:32632")
+    np.testing.assert_allclose(back, [easting, northing, heading], atol=1e-4)
+
+
+def test_one_plane_may_have_several_names():
+    assert same_plane("EPSG:32632", "epsg:32632")
+    assert same_plane("EPSG:32632", "+proj=utm +zone=32 +datum=WGS84 +type=crs")
+    assert not same_plane("EPSG:32632", "EPSG:32633")
+
+
+def test_a_grid_that_counts_westwards_is_refused():
+    with pytest.raises(InputError, match="projection 'EPSG:2046' counts westwards; give one like"):
+        to_metres([-30.0], [15.0], "EPSG:2046")  # South Africa
+
+
+def test_what_lies_far_from_the_median_is_found():
+    rows, metres = far_apart([0.0, 10.0, 5_800_000.0, np.nan, 20.0], [0.0, 0.0, 0.0, 0.0, 0.0])
+    assert rows.tolist() == [2]
+    assert metres == pytest.approx(5_800_000, abs=30)
+    assert len(far_apart([0.0, 499e3], [0.0, 0.0])[0]) == 0

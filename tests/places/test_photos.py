@@ -14,6 +14,10 @@ MUNICH = {1: "N", 2: (48.0, 8.0, 14.4), 3: "E", 4: (11.0, 34.0, 30.36)}
 RIO = {1: "S", 2: (22.0, 54.5, 0.0), 3: "W", 4: (43.0, 10.5, 0.0)}  # degrees and decimal minutes
 
 
+# The grid of UTM zone 32 (middle 9° E) is turned by 1.9185° there: by hand on a sphere,
+# atan(tan(11.5751° - 9°) * sin(48.13733°)) = 1.9185°.
+
+
 def shoot(path, gps=None, time=None):
     path.parent.mkdir(parents=True, exist_ok=True)
     tiff = path.suffix == ".tif"
@@ -38,7 +42,7 @@ def test_every_column(tmp_path):
     np.testing.assert_allclose(table["latitude"], 48 + 8 / 60 + 14.4 / 3600, atol=1e-9)
     np.testing.assert_allclose(table["longitude"], 11 + 34 / 60 + 30.36 / 3600, atol=1e-9)
     np.testing.assert_array_equal(table["altitude"], [np.nan, 519.5])
-    np.testing.assert_array_equal(table["heading"], [np.nan, 274.25])
+    np.testing.assert_allclose(table["heading"], [np.nan, 274.25 - 1.9185], atol=1e-3)  # from grid north
     assert table["time"].fillna("").tolist() == ["", "2023-05-01T14:30:07"]
     easting, northing, projection = to_metres(table["latitude"], table["longitude"])
     np.testing.assert_array_equal(table["easting"], easting)
@@ -59,7 +63,7 @@ def test_south_west_and_below_the_sea_are_negative(tmp_path):
 def test_file_types(tmp_path, suffix):
     shoot(tmp_path / f"a.{suffix}", {**MUNICH, 17: 90.0}, "2023:05:01 14:30:07")
     row = photos.read(tmp_path).table.iloc[0]
-    assert row["heading"] == 90
+    assert row["heading"] == pytest.approx(90 - 1.9185, abs=1e-3)
     assert row["latitude"] == pytest.approx(48.137333, abs=1e-6)
     assert row["time"] == "2023-05-01T14:30:07"
 
@@ -69,11 +73,11 @@ def test_magnetic_and_true_north_are_told_apart_in_the_notes(tmp_path):
     shoot(tmp_path / "b.jpg", {**MUNICH, 16: "T", 17: 360.0})
     shoot(tmp_path / "c.jpg", {**MUNICH, 16: "M"})
     places = photos.read(tmp_path)
-    np.testing.assert_array_equal(places.table["heading"], [90, 0, np.nan])
+    np.testing.assert_allclose(places.table["heading"], [90 - 1.9185, 360 - 1.9185, np.nan], atol=1e-3)
     assert places.notes == (
         f"{tmp_path}: 1 of 3 photos have no compass direction",
         f"{tmp_path}: 1 compass directions are from magnetic north, the other 1 from true north;"
-        " they are taken as they are",
+        " all are taken to be from true north",
         f"{tmp_path}: 1 headings were not in [0, 360) and were wrapped",
     )
 
@@ -169,3 +173,13 @@ def test_photos_of_two_utm_zones_share_one_plane(tmp_path):
     places = photos.read(tmp_path)
     assert places.projection.startswith("+proj=aeqd")
     assert np.diff(places.table["easting"]).item() == pytest.approx(1388.7, abs=0.5)
+
+
+def test_a_photo_with_a_wrong_fix_is_noted_with_its_distance(tmp_path):
+    for name in "abc":
+        shoot(tmp_path / f"{name}.jpg", {**MUNICH, 17: 0.0})
+    shoot(tmp_path / "d.jpg", {**RIO, 17: 0.0})
+    (note,) = photos.read(tmp_path).notes
+    # Munich to Rio is 9,700 km on the earth; the plane is true along lines through its middle
+    assert note.startswith(f"{tmp_path}: 1 image lies 9,")
+    assert note.endswith(" km from the others (d.jpg); is its position right?")

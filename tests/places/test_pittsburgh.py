@@ -147,7 +147,9 @@ def test_an_unknown_part_is_answered_with_those_there_are(root, tmp_path_factory
         f"{root}: no part 'pitts250k_test/query' of Pittsburgh;"
         " the parts are pitts30k_test/database, pitts30k_test/query"
     )
-    with pytest.raises(InputError, match="no datasets/pitts30k_"):
+    with pytest.raises(
+        InputError, match="it has none here, and `samespot datasets --layout pittsburgh` shows"
+    ):
         pittsburgh.read(tmp_path_factory.mktemp("empty"), "pitts30k_test/query")
 
 

@@ -10,6 +10,8 @@ from samespot.places.pose import (
     conjugate,
     ground_pose,
     not_rotations,
+    not_unit,
+    pose_columns,
     quaternions,
     rotation_matrices,
 )
@@ -103,3 +105,18 @@ def test_a_frame_that_is_none_is_refused(axes, word):
 def test_not_rotations_finds_mirrors_scalings_and_nan():
     m = np.stack([np.eye(3), -np.eye(3), 1.1 * np.eye(3), np.full((3, 3), np.nan), 1.001 * np.eye(3)])
     assert not_rotations(m).tolist() == [1, 2, 3]
+
+
+def test_quaternions_that_are_not_of_unit_length_are_found():
+    given = [[1, 0, 0, 0], [0.5, 0.5, 0.5, 0.5], [1.02, 0, 0, 0], [np.nan, 0, 0, 1], [1.001, 0, 0, 0]]
+    assert not_unit(given).tolist() == [2, 3]
+    assert not_unit(np.empty((0, 4))).tolist() == []
+
+
+def test_pose_columns_hold_the_ground_pose_and_the_pose():
+    centres, rotations = np.array([[1.0, 2.0, 3.0]]), np.array([[0.5**0.5, -(0.5**0.5), 0.0, 0.0]])
+    columns = pose_columns(centres, rotations, PoseFrame())
+    assert list(columns) == ["easting", "northing", "heading", "tx", "ty", "tz", "qw", "qx", "qy", "qz"]
+    assert [float(v[0]) for v in columns.values()] == pytest.approx(
+        [1, 2, 0, 1, 2, 3, 0.5**0.5, -(0.5**0.5), 0, 0], abs=1e-9
+    )

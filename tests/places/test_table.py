@@ -91,6 +91,12 @@ BROKEN = {
         "places.csv row 2: easting 'three' is not a finite number"
     ),
     "image,easting,northing\na.jpg,1,inf\n": "places.csv row 1: northing inf is not a finite number",
+    "image,easting,northing\na.jpg,1,2\nb.jpg,1e300,2\n": (
+        "places.csv row 2: easting 1e+300 m is off the earth; give metres"
+    ),
+    "image,latitude,longitude,heading\na.jpg,48,11,412\n": (
+        "places.csv row 1: heading 412 is not in [0, 360) (1 such rows); pass --wrap-headings to accept it"
+    ),
     "image,easting,northing,heading\na.jpg,1,2,west\n": (
         "places.csv row 1: heading 'west' is not a finite number"
     ),
@@ -223,8 +229,121 @@ def test_metres_win_over_degrees_unless_zones_are_mixed(csv, tmp_path):
     )
 
 
+def test_headings_beside_degrees_are_from_true_north_and_turned_once(csv, tmp_path):
+    """At 60° N, 11.9° E the grid of UTM zone 32 is turned by 2.512°."""
+    places = csv("image,latitude,longitude,heading\na.jpg,60,11.9,90\nb.jpg,60,11.9,\nc.jpg,60,11.9,1\n")
+    np.testing.assert_allclose(places.table["heading"], [87.488, np.nan, 358.488], atol=1e-3)
+    wrapped = csv("image,latitude,longitude,heading\na.jpg,60,11.9,450\n", wrap_headings=True)
+    np.testing.assert_allclose(wrapped.table["heading"], [87.488], atol=1e-3)
+    again = Places.read(places.save(tmp_path / "again.csv"), missing_images="ignore")
+    assert again.digest() == places.digest()
+
+
+def test_a_table_of_mixed_zones_turns_headings_once_too(csv, tmp_path):
+    text = "image,latitude,longitude,heading,zone\na.jpg,51.5,-2,90,30U\nb.jpg,51.5,2,90,31U\n"
+    places = csv(text)
+    # at the rim of the local projection about 51.5° N, 0° E: ± 2° * sin(51.5°)
+    np.testing.assert_allclose(places.table["heading"], [91.565, 88.435], atol=0.01)
+    path = places.save(tmp_path / "again.csv")
+    assert Places.read(path, missing_images="ignore").digest() == places.digest()
+    (tmp_path / "again.csv.meta.json").unlink()
+    assert Places.read(path, missing_images="ignore").digest() == places.digest()
+
+
+def test_zones_that_are_no_utm_zones_are_a_column_like_any_other(csv):
+    places = csv("image,easting,northing,zone\na.jpg,1,2,downtown\nb.jpg,3,4,park\n")
+    assert places.table["zone"].tolist() == ["downtown", "park"]
+
+
+MUNICH = "image,latitude,longitude,heading\na.jpg,48.137,11.575,90\nb.jpg,48.138,11.576,0\n"
+
+
+def test_metres_of_another_plane_are_moved_and_never_relabelled(csv, tmp_path):
+    native = csv(MUNICH)
+    assert native.projection == "EPSG:32632"
+    path = native.save(tmp_path / "utm32.csv")
+    for word in ("projection", "onto"):
+        moved = Places.read(path, missing_images="ignore", **{word: "EPSG:32633"})
+        direct = csv(MUNICH, projection="EPSG:32633")
+        assert moved.projection == "EPSG:32633"
+        np.testing.assert_allclose(moved.positions, direct.positions, atol=1e-5)
+        assert moved.notes == (f"{path}: brought from EPSG:32632 onto EPSG:32633, headings too",)
+    same = Places.read(path, missing_images="ignore", onto="epsg:32632")
+    assert (same.projection, same.notes, same.digest()) == ("epsg:32632", (), native.digest())
+
+
+def test_a_second_table_of_degrees_goes_straight_onto_the_plane_of_the_first(csv):
+    one, two = csv(MUNICH, onto="EPSG:32633"), csv(MUNICH, projection="EPSG:32633")
+    assert (one.projection, one.notes) == ("EPSG:32633", ())
+    assert one.digest() == two.digest()
+
+
+def test_metres_of_an_unknown_plane_lie_where_the_user_says_but_not_where_another_table_does(csv, tmp_path):
+    said = csv(GOOD, projection="EPSG:32632")
+    assert (said.projection, said.notes) == ("EPSG:32632", ())
+    np.testing.assert_array_equal(said.positions, csv(GOOD).positions)
+    beside = csv(GOOD, onto="EPSG:32632")
+    assert beside.projection is None
+    np.testing.assert_array_equal(beside.positions, csv(GOOD).positions)
+    assert beside.notes == (
+        f"{tmp_path}/places.csv: its metres are of no known projection"
+        " and are taken to be on the plane of EPSG:32632",
+    )
+    with pytest.raises(InputError, match="projection 'nonsense' is not known"):
+        csv(GOOD, projection="nonsense")
+
+
+def test_moving_drops_the_zone_and_keeps_unknown_positions():
+    table = {"easting": [691_600.0, np.nan], "northing": [5_334_700.0, np.nan], "heading": [10.0, 20.0]}
+    places = Places.build(
+        "/data",
+        {"image": ["a", "b"], **table, "zone": "32U"},
+        projection="EPSG:32632",
+        unknown_positions=True,
+        missing_images="ignore",
+    )
+    moved = places.on_plane("EPSG:32633")
+    assert "zone" not in moved.table
+    assert np.isnan(moved.positions[1, :2]).all()
+    assert moved.positions[1, 2] == 20.0
+    assert places.on_plane() is places
+
+
+def test_a_position_that_has_no_place_on_the_plane_is_told(refused):
+    assert refused("image,latitude,longitude\na.jpg,48,11\nb.jpg,0,99\n", projection="EPSG:32632") == (
+        "places.csv row 2: its position has no place on EPSG:32632; choose another projection"
+    )
+
+
+def test_images_far_from_the_others_are_noted(csv, tmp_path):
+    rows = [
+        f"{name}.jpg,51.5,{longitude}\n"
+        for name, longitude in zip("abcd", (-0.01, 0.01, 0.02, 0), strict=True)
+    ]
+    text = "image,latitude,longitude\n" + "".join(rows)
+    assert csv(text).notes == ()
+    (note,) = csv(text + "far.jpg,0,0\n").notes
+    # 51.5° of the meridian are 5,708 km
+    assert (
+        note
+        == f"{tmp_path}/places.csv: 1 image lies 5,708 km from the others (far.jpg); is its position right?"
+    )
+    (note,) = csv(text + "far.jpg,0,0\nfarther.jpg,-1,0\n").notes
+    assert "2 images lie up to 5,8" in note
+    assert note.endswith("km from the others (far.jpg, farther.jpg); are their positions right?")
+    (note,) = csv("image,latitude,longitude\na.jpg,51.5,-0.1\nb.jpg,0,0.1\n").notes
+    assert "images lie up to 2,854 km from their middle; are all positions right?" in note
+
+
+def test_an_unknown_policy_for_missing_images_is_told(refused):
+    assert refused(GOOD, missing_images="zz") == (
+        "--missing-images 'zz' is unknown; choose one of error, warn, drop, ignore"
+    )
+
+
 def test_degrees_of_several_zones_need_no_zone_column(csv):
     places = csv("image,latitude,longitude,zone\na.jpg,51.5,-0.01,30U\nb.jpg,51.5,0.01,31U\n")
+    assert "zone" not in places.table
     assert np.diff(places.table["easting"]).item() == pytest.approx(1388.7, abs=1)
 
 

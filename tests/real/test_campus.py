@@ -91,3 +91,21 @@ def test_daejeon_reads_onto_its_utm_zone(real_data, tmp_path):
 def test_a_table_without_a_header_is_refused(real_data):
     with pytest.raises(InputError, match="missing columns image, easting, northing; needed are"):
         Places.read(real_data / "geometry" / "daejeon520_database.csv.gz")
+
+
+@pytest.mark.parametrize("season", ["fall", "winter"])
+def test_a_train_heads_where_it_goes_at_both_ends_of_the_line(real_data, tmp_path, season):
+    """The GPS course is from true north, and grid north is turned against it by 1.8° at either end."""
+    path, ride = write_track(real_data, tmp_path, season, scaled=True)
+    good = (ride["latitude"].abs() <= 90) & ride["heading"].between(0, 360, inclusive="left")
+    ride[good & (ride["longitude"].abs() <= 180)].to_csv(path, index=False)
+    table = Places.read(path, missing_images="ignore").table
+    metres = table[["easting", "northing"]].to_numpy()
+    step = metres[2:] - metres[:-2]
+    bearing = np.rad2deg(np.arctan2(step[:, 0], step[:, 1]))
+    off = (table["heading"].to_numpy()[1:-1] - bearing + 180) % 360 - 180
+    moving = (np.hypot(*step.T) > 20) & (np.hypot(*step.T) < 200)
+    longitude = table["longitude"].to_numpy()[1:-1]
+    for end in (longitude < 11.5, longitude > 14):
+        assert (moving & end).sum() > 5000
+        assert abs(np.median(off[moving & end])) < 0.1

@@ -41,11 +41,13 @@ def draw_cloud_pair(
     camera: Camera | tuple[Camera, Camera] | None = None,
     title: str | None = None,
     names: tuple[str, str] = ("query", "map"),
+    photo_titles: tuple[str, str] | None = None,
 ) -> Path:
     """Write a figure (png, pdf or svg) of two photos and the cloud, seen from above and behind the cameras.
 
     `seen_a`, `seen_b` (n,) booleans over the cloud; `centres` (2, 3) and camera-to-world `quaternions` (2, 4)
     of the two cameras; `camera` gives the frusta their shape (4:3 and 60 degrees wide if not given).
+    `names` stand in the legend and, unless `photo_titles` are given, on the photos.
     Red: only the first photo sees it; blue: only the second; magenta: both; grey: neither. A photo that is
     not on this machine leaves its panel empty and says so.
     """
@@ -64,7 +66,10 @@ def draw_cloud_pair(
     with house_style() as plt:
         figure = plt.figure(figsize=SIZE)
         for (name, path), colour, bottom in zip(
-            zip(names, (image_a, image_b), strict=True), (QUERY, MAP), (0.455, 0.03), strict=True
+            zip(photo_titles or names, (image_a, image_b), strict=True),
+            (QUERY, MAP),
+            (0.455, 0.03),
+            strict=True,
         ):
             _photo(figure.add_axes((0.01, bottom, 0.262, 0.39)), path, colour, name)
         axes = figure.add_axes(CLOUD)
@@ -232,9 +237,18 @@ def _photo(axes: Any, path: str | Path, colour: str, name: str) -> None:
     axes.set(xticks=[], yticks=[])
     for spine in axes.spines.values():
         spine.set(color=colour, linewidth=4, visible=True)
+    size = 11 if len(name) < 24 else 8.5  # a longer one would leave the photo
     box = {"facecolor": colour, "edgecolor": "none", "boxstyle": "round,pad=0.25"}
     axes.text(
-        0.03, 0.95, name, transform=axes.transAxes, va="top", color="white", size=11, weight="bold", bbox=box
+        0.03,
+        0.95,
+        name,
+        transform=axes.transAxes,
+        va="top",
+        color="white",
+        size=size,
+        weight="bold",
+        bbox=box,
     )
 
 

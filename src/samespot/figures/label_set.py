@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,19 +12,25 @@ from samespot.errors import InputError
 from samespot.figures.sectors import draw_pair
 from samespot.figures.similarity import draw_histogram, draw_relation, sample_pairs
 from samespot.overlap.labels import PairLabels
-from samespot.overlap.task import Labelled, Points, Sectors
+from samespot.overlap.task import Labelled, Points, Sectors, Within
+from samespot.places.camera import Camera
 from samespot.places.table import Places
 
 EXAMPLES = (0.75, 0.5, 0.25)  # similarities of the pairs drawn when none is chosen
+WRITTEN = re.compile(r"(similarity|distance_and_turn|pair_\d{3}|pair_\d+_\d+)\.png")  # names of our figures
 
 
 def draw_label_set(done: Labelled, folder: Path, pair: tuple[int, int] | None = None) -> list[Path]:
-    """Histogram, relation to distance and turn, and a chosen pair (or examples about ψ = .75, .5 and .25)."""
+    """Histogram, relation to distance and turn, and a chosen pair (or examples about ψ = .75, .5 and .25).
+
+    Figures of an earlier call in this folder are removed: they may be of other labels.
+    """
     task, labels = done.task, done.labels
     if pair is not None and not (0 <= pair[0] < labels.shape[0] and 0 <= pair[1] < labels.shape[1]):
         raise InputError(
             f"--pair {pair[0]},{pair[1]}: there are {labels.shape[0]} queries and {labels.shape[1]} map images"
         )
+    _remove_old(folder)
     drawn = [draw_histogram(folder / "similarity.png", labels)]
     sample = sample_pairs(labels, task.queries, task.places, within=_reach(done))
     if len(sample.distance):
@@ -33,6 +40,12 @@ def draw_label_set(done: Labelled, folder: Path, pair: tuple[int, int] | None = 
     else:
         pairs = {f"pair_{round(100 * psi):03d}": found for psi, found in example_pairs(labels).items()}
     return drawn + [path for name, chosen in pairs.items() if (path := _draw_one(done, folder, name, chosen))]
+
+
+def _remove_old(folder: Path) -> None:
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if path.is_file() and WRITTEN.fullmatch(path.name):
+            path.unlink()
 
 
 def example_pairs(labels: PairLabels, wanted: tuple[float, ...] = EXAMPLES) -> dict[float, tuple[int, int]]:
@@ -60,6 +73,8 @@ def _reach(done: Labelled) -> float:
     """How far apart two cameras can be and still share something [m]."""
     if isinstance(done.task.rule, Sectors):
         return 2.0 * done.task.rule.radius
+    if isinstance(done.task.rule, Within):
+        return 2.0 * done.task.rule.metres  # as far again as any match, so that the fall to 0 shows
     places = done.task.places.positions[:, :2]
     return float(np.hypot(*np.ptp(places, axis=0))) if len(places) > 1 else 1.0
 
@@ -68,20 +83,32 @@ def _draw_one(done: Labelled, folder: Path, name: str, pair: tuple[int, int]) ->
     task, rule, path = done.task, done.task.rule, folder / f"{name}.png"
     query, place = task.queries.select([pair[0]]), task.places.select([pair[1]])
     if isinstance(rule, Points):
-        return _draw_scene_pair(path, done.scene, query, place, rule)
+        return _draw_scene_pair(path, done.scene, query, place, rule, _names(pair, query, place))
     if not isinstance(rule, Sectors):
         return None  # binary labels have no field of view to draw
     return draw_pair(
         path,
-        np.nan_to_num(query.positions[0]).tolist(),
-        np.nan_to_num(place.positions[0]).tolist(),
+        query.positions[0].tolist(),
+        place.positions[0].tolist(),
         theta=(_opening(query, rule), _opening(place, rule)),
         radius=rule.radius,
         measure=rule.measure,
         others=task.places.positions[:, :2],
         query_image=query.images[0],
         place_image=place.images[0],
+        names=_names(pair, query, place),
     )
+
+
+def _names(pair: tuple[int, int], query: Places, place: Places) -> tuple[str, str]:
+    """Which rows the two are, so that `--pair 12,340` draws them again, and their files."""
+    return f"query {pair[0]}: {_name(query)}", f"map {pair[1]}: {_name(place)}"
+
+
+def _name(image: Places, longest: int = 28) -> str:
+    """File name of a one-row table's image, its middle left out where it is long."""
+    name = image.images[0].name
+    return name if len(name) <= longest else f"{name[: longest // 2]}…{name[1 - longest // 2 :]}"
 
 
 def _opening(image: Places, rule: Sectors) -> float:
@@ -90,13 +117,16 @@ def _opening(image: Places, rule: Sectors) -> float:
     return 360.0 if sees_around else rule.theta
 
 
-def _draw_scene_pair(path: Path, scene: Any, query: Places, place: Places, rule: Points) -> Path:
+def _draw_scene_pair(
+    path: Path, scene: Any, query: Places, place: Places, rule: Points, names: tuple[str, str]
+) -> Path:
     from samespot.figures.cloud_pair import draw_cloud_pair
     from samespot.overlap.scene import visible_sets
     from samespot.overlap.visibility import visibility_iou
 
-    cameras = scene.cameras_of(query)
-    seen = [visible_sets(scene, image, rule.occlusion) for image in (query, place)]  # type: ignore[arg-type]
+    lenses = [scene.cameras_of(image) for image in (query, place)]
+    query_lens, place_lens = (lens if isinstance(lens, Camera) else lens[0] for lens in lenses)
+    seen = [visible_sets(scene, image, rule.occlusion) for image in (query, place)]
     return draw_cloud_pair(
         path,
         cloud=scene.cloud,
@@ -107,5 +137,6 @@ def _draw_scene_pair(path: Path, scene: Any, query: Places, place: Places, rule:
         centres=np.concatenate([query.centres, place.centres]),
         quaternions=np.concatenate([query.quaternions, place.quaternions]),
         similarity=float(visibility_iou(seen[0], seen[1])[0, 0]),
-        camera=cameras[0] if isinstance(cameras, list) else cameras,
+        camera=(query_lens, place_lens),
+        photo_titles=names,
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from samespot.figures.style import MAP, house_style, save
+from samespot.figures.style import MAP, house_style, save, without_pale
 from samespot.overlap.labels import POSITIVE, PairLabels
 from samespot.places.table import Places
 
@@ -23,7 +23,13 @@ def draw_street_map(path: str | Path, queries: Places, places: Places, labels: P
         )
         at = queries.positions
         shown = axes.scatter(
-            at[:, 0], at[:, 1], c=positives, cmap="magma_r", s=12, edgecolors="none", label="query"
+            at[:, 0],
+            at[:, 1],
+            c=positives,
+            cmap=without_pale("magma_r", 0.2),
+            s=12,
+            edgecolors="none",
+            label="query",
         )
         figure.colorbar(shown, ax=axes, pad=0.01, label="map images with ψ ≥ .5")
         axes.set_aspect("equal")

@@ -56,6 +56,15 @@ def house_style() -> Iterator[Any]:
         yield plt
 
 
+def without_pale(name: str, start: float = 0.25) -> Any:
+    """A colour map of matplotlib less its palest part, which cannot be told from white paper."""
+    import matplotlib
+    from matplotlib.colors import ListedColormap
+
+    steps = [start + (1 - start) * i / 255 for i in range(256)]
+    return ListedColormap(matplotlib.colormaps[name](steps), name=f"{name} from {start:g}")
+
+
 def save(figure: Any, path: str | Path) -> Path:
     """Write a figure as PNG, PDF or SVG by its suffix, and close it."""
     import matplotlib.pyplot as plt

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, get_args
 
 import numba
 import numpy as np
@@ -13,16 +13,17 @@ from numba import njit, prange
 from numpy.typing import NDArray
 
 from samespot.errors import InputError
-from samespot.overlap.labels import Block, PairLabels
+from samespot.overlap.labels import Block, PairLabels, check_choice, refuse_empty_tables, tables_meta
 from samespot.overlap.sector import Measure, Sector, check_measure, compass_sector, pair_share
 from samespot.places.table import Places
 
 UnknownHeading = Literal["error", "disk"]
 Panoramas = Literal["disk", "sector"]
-Progress = Callable[[int], None]  # called with the number of queries done since the last call
+Advance = Callable[[int], None]  # called with the number of queries done since the last call
 # Pairs looked at in one block: 8 bytes each of scratch memory, whatever the size of the sets.
 BLOCK_PAIRS = 8_000_000
 _FULL_CIRCLE = 360.0
+_MOST_CELLS = 2.0**60  # so that the number of any cell, and of its neighbours, is an int64
 
 
 def label_pairs(
@@ -37,7 +38,7 @@ def label_pairs(
     panoramas: Panoramas = "disk",
     block_pairs: int = BLOCK_PAIRS,
     threads: int | None = None,
-    progress: Progress | None = None,
+    progress: Advance | None = None,
 ) -> PairLabels:
     """Graded labels: the field-of-view overlap of each query with each map image (see `sector_overlap`).
 
@@ -47,6 +48,8 @@ def label_pairs(
     Panoramas see all around, or with "sector" only along their heading.
     """
     check_measure(measure)
+    check_choice("unknown_heading", unknown_heading, get_args(UnknownHeading))
+    check_choice("panoramas", panoramas, get_args(Panoramas))
     if not 0 < theta <= _FULL_CIRCLE:
         raise InputError(f"theta {theta:g} is not in (0, 360] degrees")
     if not (radius > 0 and math.isfinite(radius)):
@@ -63,11 +66,10 @@ def label_pairs(
         "radius": float(radius),
         "unknown_heading": unknown_heading,
         "panoramas": panoramas,
-        **_tables_meta(queries, places),
+        **tables_meta(queries, places),
     }
-    blocks = _rows(
-        views[0], views[1], 2.0 * radius, block_pairs, threads, progress, _share_block, measure == "iou"
-    )
+    rule = PairRule(2.0 * radius, graded=True, iou=measure == "iou")
+    blocks = _rows(views[0], views[1], rule, block_pairs, _threads(threads), progress)
     return PairLabels.from_blocks(blocks, (len(queries), len(places)), meta, out)
 
 
@@ -80,7 +82,7 @@ def label_within(
     out: str | Path | None = None,
     block_pairs: int = BLOCK_PAIRS,
     threads: int | None = None,
-    progress: Progress | None = None,
+    progress: Advance | None = None,
 ) -> PairLabels:
     """Binary labels: 1 for a pair at most `metres` apart and turned by at most `degrees`, else 0.
 
@@ -100,34 +102,23 @@ def label_within(
         "kind": "binary",
         "metres": float(metres),
         "degrees": None if degrees is None else float(degrees),
-        **_tables_meta(queries, places),
+        **tables_meta(queries, places),
     }
-    # the closed disk of this radius, so the grid must not miss a pair exactly at the limit
-    reach = metres * (1.0 + 1e-12)
-    turn = 360.0 if degrees is None else float(degrees)
-    blocks = _rows(
-        queries.positions,
-        places.positions,
-        reach,
-        block_pairs,
-        threads,
-        progress,
-        _within_block,
-        (metres, turn),
-    )
+    rule = PairRule(float(metres), 360.0 if degrees is None else float(degrees))
+    blocks = _rows(queries.positions, places.positions, rule, block_pairs, _threads(threads), progress)
     return PairLabels.from_blocks(blocks, (len(queries), len(places)), meta, out)
 
 
-def _tables_meta(queries: Places, places: Places) -> dict[str, Any]:
-    return {
-        "queries_digest": queries.digest(),
-        "places_digest": places.digest(),
-        "same_table": queries.digest() == places.digest(),
-        "dropped": {"queries": queries.dropped, "places": places.dropped},
-    }
+def _threads(asked: int | None) -> int:
+    """How many threads to use: all there are, or as many as asked for if there are so many."""
+    if asked is not None and asked < 1:
+        raise InputError(f"threads {asked}: give at least 1, or leave it out to use every core")
+    there = numba.get_num_threads()
+    return there if asked is None else min(asked, there)
 
 
 def _check_tables(queries: Places, places: Places) -> None:
+    refuse_empty_tables(queries, places)
     for role, table in (("query", queries), ("map", places)):
         unplaced = np.isnan(table.positions[:, :2]).any(axis=1)
         if unplaced.any():
@@ -186,57 +177,83 @@ def _sectors(headings: Any, angles: Any, radius: float) -> Any:  # pragma: no co
     return rows
 
 
+_NO_SECTOR = Sector(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)  # a binary rule looks at none
+
+
+class PairRule(NamedTuple):
+    """How similar a pair at most `metres` apart is: the share of two sectors, or 1 if turned by at most `degrees`."""
+
+    metres: float
+    degrees: float = 360.0
+    graded: bool = False
+    iou: bool = False
+
+
+class Grid(NamedTuple):
+    """The map sorted by grid cell, so that a column of neighbouring cells is one contiguous run of it."""
+
+    cameras: NDArray[np.float64]  # (n, 3 or 9) easting, northing [m], then heading or the `Sector`
+    columns: NDArray[np.int32]  # (n,) which map image each is
+    keys: NDArray[np.int64]  # (n,) ascending: column of the cell times `tall`, plus its row
+    west: float
+    south: float
+    cell: float  # side of a cell [m], half the distance that a pair can be apart
+    tall: int  # cells from south to north
+
+
 def _rows(
     queries: NDArray[np.float64],
     places: NDArray[np.float64],
-    reach: float,
+    rule: PairRule,
     block_pairs: int,
-    threads: int | None,
-    progress: Progress | None,
-    kernel: Any,
-    option: Any,
+    threads: int,
+    progress: Advance | None,
 ) -> Iterator[Block]:
-    """Blocks of label rows, in order. Only pairs in neighbouring cells of a grid are looked at.
-
-    The map is sorted by grid cell, so that a column of neighbouring cells is one contiguous run of it.
-    """
-    cell = 0.5 * reach
-    south_west = places[:, :2].min(axis=0)
-    cells = np.floor((places[:, :2] - south_west) / cell).astype(np.int64)
-    tall = int(cells[:, 1].max()) + 1
-    keys = cells[:, 0] * tall + cells[:, 1]
-    order = np.argsort(keys, kind="stable")
-    keys, sorted_places = keys[order], np.ascontiguousarray(places[order])
-    columns_of = order.astype(np.int32)
-
+    """Blocks of label rows, in order. Only pairs in neighbouring cells of a grid are looked at."""
+    # a little over half the reach, so that no pair exactly at the limit is more than two cells apart
+    grid = _grid(queries, places, 0.5 * rule.metres * (1.0 + 1e-12))
     before = numba.get_num_threads()
-    numba.set_num_threads(min(threads or before, before))
+    numba.set_num_threads(threads)
     try:
-        candidates = _count_candidates(queries, south_west, cell, tall, keys)
+        candidates = _count_candidates(queries, grid)
         start = 0
         while start < len(queries):
             stop = start + _block_length(candidates[start:], block_pairs)
             room = np.concatenate([[0], np.cumsum(candidates[start:stop])]).astype(np.int64)
             columns, similarity = np.empty(room[-1], np.int32), np.empty(room[-1], np.float32)
-            counts = kernel(
-                queries[start:stop],
-                sorted_places,
-                columns_of,
-                south_west,
-                cell,
-                tall,
-                keys,
-                option,
-                room,
-                columns,
-                similarity,
-            )
+            counts = _label_block(queries[start:stop], grid, rule, room, columns, similarity)
             yield counts, *_packed(columns, similarity, room, counts)
             if progress is not None:
                 progress(stop - start)
             start = stop
     finally:
         numba.set_num_threads(before)
+
+
+def _grid(queries: NDArray[np.float64], places: NDArray[np.float64], cell: float) -> Grid:
+    ends = np.array([f(table[:, :2], axis=0) for table in (queries, places) for f in (np.min, np.max)])
+    with np.errstate(over="ignore"):
+        spread = np.ptp(ends, axis=0)
+        cells_in_all = np.prod(spread / cell + 1.0)
+    if not cells_in_all < _MOST_CELLS:
+        raise InputError(
+            f"the positions spread over {spread.max():.3g} m, too far for a grid with cells of {cell:.3g} m; "
+            "look for a wrong position or choose a larger radius"
+        )
+    south_west = places[:, :2].min(axis=0)
+    cells = np.floor((places[:, :2] - south_west) / cell).astype(np.int64)
+    tall = int(cells[:, 1].max()) + 1
+    keys = cells[:, 0] * tall + cells[:, 1]
+    order = np.argsort(keys, kind="stable")
+    return Grid(
+        np.ascontiguousarray(places[order]),
+        order.astype(np.int32),
+        keys[order],
+        float(south_west[0]),
+        float(south_west[1]),
+        cell,
+        tall,
+    )
 
 
 def _block_length(candidates: NDArray[np.int64], block_pairs: int) -> int:
@@ -246,33 +263,30 @@ def _block_length(candidates: NDArray[np.int64], block_pairs: int) -> int:
 
 
 @njit(cache=True)
-def _column_run(
-    keys: Any, column: int, row: int, tall: int
-) -> tuple[int, int]:  # pragma: no cover - compiled
+def _column_run(grid: Grid, column: int, row: int) -> tuple[int, int]:  # pragma: no cover - compiled
     """Run of the sorted map in grid column `column`, from two cells below `row` to two above."""
-    low, high = max(row - 2, 0), min(row + 2, tall - 1)
+    low, high = max(row - 2, 0), min(row + 2, grid.tall - 1)
     if column < 0 or high < low:
         return 0, 0
-    base = column * tall
-    return int(np.searchsorted(keys, base + low)), int(np.searchsorted(keys, base + high, side="right"))
+    base = column * grid.tall
+    return (
+        int(np.searchsorted(grid.keys, base + low)),
+        int(np.searchsorted(grid.keys, base + high, side="right")),
+    )
 
 
 @njit(cache=True)
-def _cell_of(
-    x: float, y: float, south_west: Any, cell: float
-) -> tuple[int, int]:  # pragma: no cover - compiled
-    return math.floor((x - south_west[0]) / cell), math.floor((y - south_west[1]) / cell)
+def _cell_of(grid: Grid, x: float, y: float) -> tuple[int, int]:  # pragma: no cover - compiled
+    return math.floor((x - grid.west) / grid.cell), math.floor((y - grid.south) / grid.cell)
 
 
 @njit(cache=True, parallel=True)
-def _count_candidates(
-    queries: Any, south_west: Any, cell: float, tall: int, keys: Any
-) -> Any:  # pragma: no cover
+def _count_candidates(queries: Any, grid: Grid) -> Any:  # pragma: no cover - compiled
     counts = np.zeros(len(queries), np.int64)
     for i in prange(len(queries)):
-        column, row = _cell_of(queries[i, 0], queries[i, 1], south_west, cell)
+        column, row = _cell_of(grid, queries[i, 0], queries[i, 1])
         for c in range(column - 2, column + 3):
-            start, end = _column_run(keys, c, row, tall)
+            start, end = _column_run(grid, c, row)
             counts[i] += end - start
     return counts
 
@@ -282,67 +296,35 @@ def _sector_at(row: Any) -> Sector:  # pragma: no cover - compiled
     return Sector(row[2], row[3], row[4], row[5], row[6], row[7], row[8])
 
 
+@njit(cache=True, error_model="numpy")
+def _similarity(a: Any, view: Sector, b: Any, rule: PairRule) -> float:  # pragma: no cover - compiled
+    """Of two cameras, rows of (3 or 9,); `view` is a's sector, the same for many b and so read once."""
+    dx, dy = b[0] - a[0], b[1] - a[1]
+    if dx * dx + dy * dy > rule.metres * rule.metres:
+        return 0.0
+    if rule.graded:
+        return pair_share(dx, dy, view, _sector_at(b), rule.iou)
+    turn = abs(b[2] - a[2]) % 360.0
+    return 1.0 if rule.degrees >= 180.0 or min(turn, 360.0 - turn) <= rule.degrees else 0.0
+
+
 @njit(cache=True, parallel=True, error_model="numpy")
-def _share_block(
-    queries: Any,
-    places: Any,
-    columns_of: Any,
-    south_west: Any,
-    cell: float,
-    tall: int,
-    keys: Any,
-    iou: bool,
-    room: Any,
-    columns: Any,
-    similarity: Any,
+def _label_block(
+    queries: Any, grid: Grid, rule: PairRule, room: Any, columns: Any, similarity: Any
 ) -> Any:  # pragma: no cover - compiled
+    """Fill in the map images similar to each query, from `room[i]` on, and return how many they are."""
     counts = np.zeros(len(queries), np.int64)
     for i in prange(len(queries)):
-        column, row = _cell_of(queries[i, 0], queries[i, 1], south_west, cell)
-        mine = _sector_at(queries[i])
+        column, row = _cell_of(grid, queries[i, 0], queries[i, 1])
+        view = _sector_at(queries[i]) if rule.graded else _NO_SECTOR
         n, first = 0, room[i]
         for c in range(column - 2, column + 3):
-            start, end = _column_run(keys, c, row, tall)
+            start, end = _column_run(grid, c, row)
             for j in range(start, end):
-                dx, dy = places[j, 0] - queries[i, 0], places[j, 1] - queries[i, 1]
-                share = pair_share(dx, dy, mine, _sector_at(places[j]), iou)
+                share = _similarity(queries[i], view, grid.cameras[j], rule)
                 if share > 0.0:
-                    columns[first + n] = columns_of[j]
+                    columns[first + n] = grid.columns[j]
                     similarity[first + n] = share
-                    n += 1
-        counts[i] = n
-    return counts
-
-
-@njit(cache=True, parallel=True)
-def _within_block(
-    queries: Any,
-    places: Any,
-    columns_of: Any,
-    south_west: Any,
-    cell: float,
-    tall: int,
-    keys: Any,
-    limits: Any,
-    room: Any,
-    columns: Any,
-    similarity: Any,
-) -> Any:  # pragma: no cover - compiled
-    metres, degrees = limits
-    counts = np.zeros(len(queries), np.int64)
-    for i in prange(len(queries)):
-        column, row = _cell_of(queries[i, 0], queries[i, 1], south_west, cell)
-        n, first = 0, room[i]
-        for c in range(column - 2, column + 3):
-            start, end = _column_run(keys, c, row, tall)
-            for j in range(start, end):
-                dx, dy = places[j, 0] - queries[i, 0], places[j, 1] - queries[i, 1]
-                if dx * dx + dy * dy > metres * metres:
-                    continue
-                turn = abs(places[j, 2] - queries[i, 2]) % 360.0
-                if degrees >= 180.0 or min(turn, 360.0 - turn) <= degrees:
-                    columns[first + n] = columns_of[j]
-                    similarity[first + n] = 1.0
                     n += 1
         counts[i] = n
     return counts

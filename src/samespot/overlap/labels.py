@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
+import platform
+import re
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -20,6 +23,8 @@ from samespot.places.table import Places
 POSITIVE = 0.5  # similarity from which on two photos show the same place
 HARD_POSITIVE = 0.75
 FORMAT = 1
+# Columns looked at when labels are opened: 200 MB, a fraction of a second. Larger labels open as fast.
+CHECKED_PAIRS = 50_000_000
 _ARRAYS = {"indptr": np.int64, "columns": np.int32, "similarity": np.float32}
 
 
@@ -57,6 +62,8 @@ class PairLabels:
 
     def __getitem__(self, rows: slice) -> PairLabels:
         """The labels of a run of queries, sharing memory with these."""
+        if not isinstance(rows, slice):
+            raise TypeError(f"labels[2:5] are those of a run of queries; one query has labels.row({rows!r})")
         start, stop, step = rows.indices(len(self))
         if step != 1:
             raise IndexError("labels are sliced with step 1")
@@ -75,13 +82,25 @@ class PairLabels:
     ) -> NDArray[np.float32]:
         """Similarity of the given pairs (broadcast index arrays); 0 where none is stored."""
         i, j = np.broadcast_arrays(np.asarray(queries), np.asarray(places))
+        shape, i, j = i.shape, i.ravel(), j.ravel()
+        outside = (i < -len(self)) | (i >= len(self))
+        if outside.any():
+            raise IndexError(f"query {i[outside][0]} of {len(self)}")
         found = np.zeros(i.size, dtype=np.float32)
-        for n, (query, place) in enumerate(zip(i.ravel().tolist(), j.ravel().tolist(), strict=True)):
-            columns, similarity = self.row(query)
-            at = int(np.searchsorted(columns, place))
-            if at < len(columns) and columns[at] == place:
-                found[n] = similarity[at]
-        return found.reshape(i.shape)
+        if not i.size:
+            return found.reshape(shape)
+        # a binary search of each pair in the columns of its row, all of them at once
+        low, end = self.indptr[i % len(self)], self.indptr[i % len(self) + 1]
+        high = end.copy()
+        while (searched := np.flatnonzero(low < high)).size:
+            middle = (low[searched] + high[searched]) // 2
+            before = self.columns[middle] < j[searched]
+            low[searched[before]] = middle[before] + 1
+            high[searched[~before]] = middle[~before]
+        there = np.flatnonzero(low < end)
+        there = there[self.columns[low[there]] == j[there]]
+        found[there] = self.similarity[low[there]]
+        return found.reshape(shape)
 
     def dense(self) -> NDArray[np.float32]:
         """(queries, map) matrix. For small sets and tests: MSLS would need terabytes."""
@@ -129,20 +148,37 @@ class PairLabels:
 
     @classmethod
     def open(cls, folder: str | Path) -> PairLabels:
-        """Memory-map a label folder."""
+        """Memory-map a label folder. Its arrays are checked, of the columns the first `CHECKED_PAIRS`."""
         folder = Path(folder)
         if not (folder / "meta.json").is_file():
             raise InputError(f"{folder}: not a label folder (no meta.json); `samespot label` writes one")
         try:
             meta = json.loads((folder / "meta.json").read_text())
-            arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in _ARRAYS}
-            shape = (int(meta["shape"][0]), int(meta["shape"][1]))
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise InputError(f"{folder}: broken label folder ({error}); label it again") from error
-        indptr, columns, similarity = arrays["indptr"], arrays["columns"], arrays["similarity"]
-        if len(indptr) != shape[0] + 1 or len(columns) != len(similarity) or int(indptr[-1]) != len(columns):
-            raise InputError(f"{folder}: broken label folder (its arrays disagree in length); label it again")
-        return cls(indptr, columns, similarity, shape, meta)
+            indptr, columns, similarity = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in _ARRAYS)
+            labels = cls(indptr, columns, similarity, (int(meta["shape"][0]), int(meta["shape"][1])), meta)
+            fault = labels._fault()
+        except (OSError, EOFError, ValueError, LookupError, TypeError, AttributeError) as error:
+            fault = str(error)
+        if fault is not None:
+            raise InputError(f"{folder}: broken label folder ({fault}); label it again")
+        return labels
+
+    def _fault(self) -> str | None:
+        """What is wrong with these arrays, if anything."""
+        for name, dtype in _ARRAYS.items():
+            array = getattr(self, name)
+            if array.ndim != 1 or array.dtype != dtype:
+                return f"{name} is {array.ndim}-dimensional {array.dtype}, not a list of {np.dtype(dtype)}"
+        if len(self.indptr) != self.shape[0] + 1 or len(self.columns) != len(self.similarity):
+            return "its arrays disagree in length"
+        if self.indptr[0] != 0 or self.indptr[-1] != len(self.columns):
+            return "its arrays disagree in length"
+        if any((block[1:] < block[:-1]).any() for block in _blocks(self.indptr, overlap=1)):
+            return "indptr does not ascend"
+        for block in _blocks(self.columns[:CHECKED_PAIRS]):
+            if block.min() < 0 or block.max() >= self.shape[1]:
+                return f"columns name map images that are not among its {self.shape[1]}"
+        return None
 
     @classmethod
     def from_blocks(
@@ -168,27 +204,54 @@ class PairLabels:
 Block = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]  # pairs a row, columns, similarities
 
 
-def _blocks(values: NDArray[Any], size: int = 1 << 22) -> Iterator[NDArray[Any]]:
+def _blocks(values: NDArray[Any], size: int = 1 << 22, overlap: int = 0) -> Iterator[NDArray[Any]]:
+    """Runs of an array in order; each begins with the last `overlap` values of the one before."""
     for start in range(0, len(values), size):
-        yield values[start : start + size]
+        yield values[max(start - overlap, 0) : start + size]
+
+
+def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
+    """Refuse an option that is none of the words it may be: a typo must not change labels silently."""
+    if value not in (known := tuple(choices)):
+        raise InputError(f"{name} {value!r} is unknown; choose one of {', '.join(known)}")
+
+
+def tables_meta(queries: Places, places: Places) -> dict[str, Any]:
+    """What the labels' meta.json says about the two tables they were made from."""
+    queries_digest = queries.digest()
+    places_digest = queries_digest if places is queries else places.digest()
+    return {
+        "queries_digest": queries_digest,
+        "places_digest": places_digest,
+        "same_table": queries_digest == places_digest,
+        "dropped": {"queries": queries.dropped, "places": places.dropped},
+    }
+
+
+def refuse_empty_tables(queries: Places, places: Places) -> None:
+    for role, table in (("query", queries), ("map", places)):
+        if not len(table):
+            raise InputError(f"{table.root}: no {role} images in the table, so there are no pairs to label")
 
 
 class LabelWriter:
     """Streams rows into a label folder. The folder appears only when every row has been written.
 
-    Use as a context manager; an error or a kill leaves what was there before.
+    Use as a context manager. An error leaves what was there before; so does a kill, which also leaves a hidden
+    scratch folder beside it, and the next writer to the same folder removes that.
     """
 
     def __init__(self, folder: str | Path, shape: tuple[int, int], meta: dict[str, Any]) -> None:
         self.folder = Path(folder)
-        if self.folder.exists() and not (self.folder / "meta.json").is_file() and any(self.folder.iterdir()):
+        if self.folder.exists() and not _may_be_replaced(self.folder):
             raise InputError(f"{self.folder}: exists and is not a label folder; choose another --out")
         self.shape, self.meta = shape, meta
         self.rows = self.pairs = 0
 
     def __enter__(self) -> LabelWriter:
         self.folder.parent.mkdir(parents=True, exist_ok=True)
-        self._scratch = Path(tempfile.mkdtemp(prefix=f".{self.folder.name}.part-", dir=self.folder.parent))
+        _sweep_scratch(self.folder)
+        self._scratch = _scratch_folder(self.folder)
         self._files = {
             name: _GrowingArray(self._scratch / f"{name}.npy", kind) for name, kind in _ARRAYS.items()
         }
@@ -206,28 +269,84 @@ class LabelWriter:
         self.pairs += len(columns)
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        for array in self._files.values():
-            array.close()
-        if kind is not None or self.rows != self.shape[0]:
-            shutil.rmtree(self._scratch)
-            if kind is None:
+        try:
+            for array in self._files.values():
+                array.close()
+            if kind is not None:
+                return
+            if self.rows != self.shape[0]:
                 raise ValueError(f"{self.rows} rows written, {self.shape[0]} announced")
-            return
-        meta = {**self.meta, "format": FORMAT, "shape": list(self.shape), "nonzero": self.pairs}
-        (self._scratch / "meta.json").write_text(json.dumps(meta, indent=1) + "\n")
-        replace_folder(self._scratch, self.folder)
+            meta = {**self.meta, "format": FORMAT, "shape": list(self.shape), "nonzero": self.pairs}
+            (self._scratch / "meta.json").write_text(json.dumps(meta, indent=1) + "\n")
+            replace_folder(self._scratch, self.folder)
+        finally:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+
+
+def _may_be_replaced(folder: Path) -> bool:
+    return folder.is_dir() and ((folder / "meta.json").is_file() or not any(folder.iterdir()))
+
+
+def _scratch_folder(folder: Path) -> Path:
+    """A new hidden folder beside `folder`, named after the machine and process that writes it."""
+    prefix = f".{folder.name}.part-{platform.node()}-{os.getpid()}-"
+    return Path(tempfile.mkdtemp(prefix=prefix, dir=folder.parent))
+
+
+def _sweep_scratch(folder: Path) -> None:
+    """Remove scratch folders of `folder` whose process on this machine was killed.
+
+    Other machines may be writing on a shared disk; theirs are left alone. So are old labels that were moved away
+    (see `replace_folder`) and never replaced.
+    """
+    old = r"(\.old)?" if folder.exists() else ""
+    pattern = re.compile(re.escape(f".{folder.name}.part-{platform.node()}-") + rf"(\d+)-[^-.]+{old}")
+    for beside in folder.parent.iterdir():
+        match = pattern.fullmatch(beside.name)
+        if match is not None and not _runs(int(match[1])):
+            shutil.rmtree(beside, ignore_errors=True)
+
+
+def _runs(process: int) -> bool:
+    """Whether a process of this number is running. Where that cannot be asked without harm, yes."""
+    if os.name != "posix":  # elsewhere os.kill ends the process
+        return True
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # it runs, for another user
+        pass
+    return True
 
 
 def replace_folder(scratch: Path, folder: Path) -> None:
-    """Put a finished scratch folder in the place of `folder`."""
+    """Put a finished scratch folder in the place of `folder`, and remove what was there.
+
+    On Linux the two are exchanged in one step, so that at any moment `folder` is the old or the new one. Where the
+    system or the disk cannot do that, the old one is moved away first: a kill between the two moves leaves no
+    `folder`, but both under hidden names beside it (`.<name>.part-…`, and the old one with `.old` at its end).
+    """
     os.chmod(scratch, 0o755)  # mkdtemp makes it private
-    if folder.exists():
+    if not folder.exists():
+        os.rename(scratch, folder)
+    elif _exchange(scratch, folder):
+        shutil.rmtree(scratch)
+    else:
         old = scratch.with_name(scratch.name + ".old")
         os.rename(folder, old)
         os.rename(scratch, folder)
         shutil.rmtree(old)
-    else:
-        os.rename(scratch, folder)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Let two folders trade names in one step; False where that is not possible."""
+    here, exchange = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError, TypeError):  # not Linux, or a C library without it
+        return False
+    return bool(rename(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0)
 
 
 class _GrowingArray:

@@ -1,7 +1,10 @@
 """The label files that the paper's authors distribute (`<city>_gt.h5`: `fov` graded, `sim` binary), both ways.
 
 Two layouts exist: a (queries, map) matrix for query-against-map sets (MSLS), and the condensed upper triangle
-of a square matrix for all pairs of one set (TB-Places, 7Scenes). Both are streamed by blocks of rows.
+of a square matrix for all pairs of one set (TB-Places, 7Scenes). Both are read and written by blocks of rows, so
+memory does not grow with the number of pairs; only reading a triangle holds its non-zero pairs at once, since each
+stands in two rows of the labels. A file does not always show which layout it has: six values in a row are one query
+against six images, or all pairs of four. Ours say it in the attributes `layout` and `shape` of each data set.
 """
 
 from __future__ import annotations
@@ -10,20 +13,28 @@ import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from samespot.errors import InputError
-from samespot.overlap.labels import POSITIVE, Block, PairLabels
+from samespot.overlap.labels import POSITIVE, Block, PairLabels, check_choice
 
+Layout = Literal["auto", "matrix", "triangle"]
 BLOCK_VALUES = 1 << 24  # similarities held in memory at a time
 
 
-def import_h5(path: str | Path, key: str = "fov", *, out: str | Path | None = None) -> PairLabels:
-    """Read a reference label file. key: "fov" for graded, "sim" for binary labels."""
+def import_h5(
+    path: str | Path, key: str = "fov", *, layout: Layout = "auto", out: str | Path | None = None
+) -> PairLabels:
+    """Read a reference label file. key: "fov" for graded, "sim" for binary labels.
+
+    layout: "matrix" or "triangle" (see above); "auto" goes by what the file says, else by its shape: a matrix if it
+    has several rows and columns, a triangle if the number of values fits one.
+    """
     import h5py
 
+    check_choice("layout", layout, get_args(Layout))
     path = Path(path)
     try:
         file = h5py.File(path, "r")
@@ -33,16 +44,42 @@ def import_h5(path: str | Path, key: str = "fov", *, out: str | Path | None = No
         if key not in file:
             raise InputError(f"{path}: no data set {key!r}; it has {', '.join(sorted(file)) or 'none'}")
         values = file[key]
+        if (
+            not isinstance(values, h5py.Dataset)
+            or values.ndim not in (1, 2)
+            or values.dtype.kind not in "fiub"
+        ):
+            raise InputError(f"{path}: {key!r} is no data set of numbers in one or two dimensions")
         meta = {
             "measure": "reference",
-            "kind": "binary" if key == "sim" else "2D field of view",
+            "kind": "binary" if key == "sim" else "graded (reference)",
             "source": path.name,
         }
-        if values.ndim == 2 and 1 not in values.shape:
+        if _layout(values, layout, path) == "matrix":
             return PairLabels.from_blocks(_matrix_rows(values, path), values.shape, meta, out)
-        n = _side_of_triangle(values.size, path)
-        labels = _from_triangle(values, n, path, {**meta, "same_table": True})
+        labels = _from_triangle(values, _side_of_triangle(values, path), path, {**meta, "same_table": True})
         return labels if out is None else labels.save(out)
+
+
+def _layout(values: Any, asked: Layout, path: Path) -> str:
+    """Whether a data set is a matrix or a triangle: as asked for, as it says itself, or as its shape tells."""
+    said = values.attrs.get("layout") if asked == "auto" else asked
+    said = said if isinstance(said, str) and said in ("matrix", "triangle") else None
+    flat = values.ndim == 1 or min(values.shape) <= 1
+    if said == "matrix" and values.ndim == 2:
+        return "matrix"
+    if said == "triangle" and flat:
+        return "triangle"
+    if said is not None:
+        raise InputError(f"{path}: a data set of shape {values.shape} is no {said}; choose another layout")
+    if not flat:
+        return "matrix"
+    if values.size and _triangle_size(_side(values.size)) == values.size:
+        return "triangle"
+    raise InputError(
+        f"{path}: {values.size} values are neither a matrix nor the upper triangle of a square one; if the shape "
+        f"{values.shape} is a matrix with one row or column or none, choose the layout matrix"
+    )
 
 
 def export_h5(
@@ -60,29 +97,41 @@ def export_h5(
         raise InputError(f"a {rows} × {columns} label set has no upper triangle; export it as a matrix")
     if binary is not None and binary.shape != labels.shape:
         raise InputError(f"graded labels are {labels.shape}, binary ones {binary.shape}: not the same pairs")
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder; give the name of a file")
     path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_name(f".{path.name}.part")
-    with h5py.File(scratch, "w") as file:
-        shape = (1, rows * (rows - 1) // 2) if condensed else (rows, columns)
-        # the reference reads one row at a time, so a row (or a good part of a long one) is a chunk
-        chunk = (1, max(1, min(shape[1], 1 << 16)))
-        fov = file.create_dataset(
-            "fov", shape, np.float32, chunks=chunk, compression="gzip", compression_opts=1
-        )
-        sim = file.create_dataset(
-            "sim", shape, np.uint8, chunks=chunk, compression="gzip", compression_opts=1
-        )
-        step = max(1, BLOCK_VALUES // max(columns, 1))
-        for start in range(0, rows, step):
-            graded = labels[start : start + step].dense()
-            positive = (graded >= POSITIVE) if binary is None else binary[start : start + step].dense() > 0
-            _write_rows(fov, graded, start, condensed, rows)
-            _write_rows(sim, positive.astype(np.uint8), start, condensed, rows)
-    os.replace(scratch, path)
+    try:
+        with h5py.File(scratch, "w") as file:
+            _write(file, labels, binary, condensed)
+        os.replace(scratch, path)
+    finally:
+        scratch.unlink(missing_ok=True)
     return path
 
 
+def _write(file: Any, labels: PairLabels, binary: PairLabels | None, condensed: bool) -> None:
+    rows, columns = labels.shape
+    shape = (1, _triangle_size(rows)) if condensed else (rows, columns)
+    # the reference reads one row at a time, so a row (or a good part of a long one) is a chunk
+    chunks = {"chunks": (1, min(shape[1], 1 << 16)), "compression": "gzip", "compression_opts": 1}
+    packed = chunks if shape[0] and shape[1] else {}  # HDF5 has no chunks of nothing
+    fov = file.create_dataset("fov", shape, np.float32, **packed)
+    sim = file.create_dataset("sim", shape, np.uint8, **packed)
+    for values in (fov, sim):
+        values.attrs["layout"] = "triangle" if condensed else "matrix"
+        values.attrs["shape"] = labels.shape
+    step = max(1, BLOCK_VALUES // max(columns, 1))
+    for start in range(0, rows, step):
+        graded = labels[start : start + step].dense()
+        positive = (graded >= POSITIVE) if binary is None else binary[start : start + step].dense() > 0
+        _write_rows(fov, graded, start, condensed, rows)
+        _write_rows(sim, positive.astype(np.uint8), start, condensed, rows)
+
+
 def _write_rows(target: Any, block: Any, start: int, condensed: bool, n: int) -> None:
+    if not target.size:
+        return
     if not condensed:
         target[start : start + len(block)] = block
         return
@@ -96,15 +145,30 @@ def _triangle_start(row: int, n: int) -> int:
     return row * n - row * (row + 1) // 2
 
 
-def _side_of_triangle(size: int, path: Path) -> int:
-    n = (1 + math.isqrt(1 + 8 * size)) // 2
-    if n * (n - 1) // 2 != size:
-        raise InputError(f"{path}: {size} values are neither a matrix nor the upper triangle of a square one")
+def _triangle_size(n: int) -> int:
+    return n * (n - 1) // 2
+
+
+def _side(size: int) -> int:
+    """Number of images whose pairs are `size`, or the next smaller number of pairs."""
+    return (1 + math.isqrt(1 + 8 * size)) // 2
+
+
+def _side_of_triangle(values: Any, path: Path) -> int:
+    n = _side(values.size)
+    if not values.size and "shape" in values.attrs:  # no pairs: of one image, or of none at all
+        n = int(np.ravel(values.attrs["shape"])[0])
+    if _triangle_size(n) != values.size:
+        raise InputError(f"{path}: {values.size} values are not the upper triangle of a square matrix")
     return n
 
 
-def _checked(block: Any, path: Path, row: int) -> Any:
-    block = np.asarray(block, dtype=np.float32)
+def _checked(values: Any, part: Any, path: Path, row: int) -> Any:
+    """A part of a data set as float32, all of it in [0, 1]."""
+    try:
+        block = np.asarray(values[part], dtype=np.float32)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read near row {row} ({error}); copy it again") from error
     bad = ~((block >= 0) & (block <= 1))
     if bad.any():
         raise InputError(f"{path}: similarity {block[bad].flat[0]:g} near row {row} is not in [0, 1]")
@@ -112,15 +176,18 @@ def _checked(block: Any, path: Path, row: int) -> Any:
 
 
 def _matrix_rows(values: Any, path: Path) -> Iterator[Block]:
-    step = max(1, BLOCK_VALUES // values.shape[1])
+    step = max(1, BLOCK_VALUES // max(values.shape[1], 1))
     for start in range(0, values.shape[0], step):
-        block = _checked(values[start : start + step], path, start)
+        block = _checked(values, slice(start, start + step), path, start)
         rows, columns = np.nonzero(block)
         yield np.bincount(rows, minlength=len(block)), columns.astype(np.int32), block[rows, columns]
 
 
 def _from_triangle(values: Any, n: int, path: Path, meta: dict[str, Any]) -> PairLabels:
-    """The full symmetric labels of a condensed triangle (its diagonal is not stored, so it stays 0)."""
+    """The full symmetric labels of a condensed triangle (its diagonal is not stored, so it stays 0).
+
+    Memory: a block of values, and some 60 bytes for each pair > 0.
+    """
     from scipy.sparse import coo_array
 
     first, second, found = [], [], []
@@ -130,14 +197,9 @@ def _from_triangle(values: Any, n: int, path: Path, meta: dict[str, Any]) -> Pai
         while stop < n - 1 and _triangle_start(stop + 1, n) - _triangle_start(row, n) <= BLOCK_VALUES:
             stop += 1
         begin, end = _triangle_start(row, n), _triangle_start(stop, n)
-        flat = (
-            values[begin:end]
-            if values.ndim == 1
-            else values[0, begin:end]
-            if values.shape[0] == 1
-            else values[begin:end, 0]
-        )
-        flat = _checked(flat, path, row)
+        run = slice(begin, end)
+        part = run if values.ndim == 1 else (0, run) if values.shape[0] == 1 else (run, 0)
+        flat = _checked(values, part, path, row)
         at = np.flatnonzero(flat)
         starts = np.array([_triangle_start(i, n) - begin for i in range(row, stop)])
         i = np.searchsorted(starts, at, side="right") - 1

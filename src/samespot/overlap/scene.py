@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from samespot.errors import InputError
 from samespot.overlap.cloud import PointCloud, fuse_depth, read_depth, read_ply
-from samespot.overlap.labels import Block, PairLabels
+from samespot.overlap.labels import Block, PairLabels, check_choice, refuse_empty_tables, tables_meta
 from samespot.overlap.visibility import PackedSets, similarity_rows, visible_points
 from samespot.places import colmap, seven_scenes
 from samespot.places.camera import Camera
 from samespot.places.table import Places
 
 Occlusion = Literal["none", "depth", "cloud"]
-OCCLUSIONS: tuple[Occlusion, ...] = ("none", "depth", "cloud")
+OCCLUSIONS: tuple[Occlusion, ...] = get_args(Occlusion)
 Progress = Callable[[str, int, int], None]  # what is being done, how much of it is done, of how much
 
 
@@ -29,6 +30,7 @@ class Scene:
     cloud: PointCloud
     cameras: Camera | dict[int, Camera]
     source: str  # said in the labels' meta.json
+    camera_notes: tuple[str, ...] = ()  # also said there: how the cameras differ from the real ones
 
     def cameras_of(self, places: Places) -> Camera | Sequence[Camera]:
         if isinstance(self.cameras, Camera):
@@ -36,6 +38,13 @@ class Scene:
         if "camera_id" not in places.table:
             raise InputError(
                 f"{places.root}: several cameras in the scene, but no column camera_id in the table"
+            )
+        unknown = ~places.table["camera_id"].isin(list(self.cameras)).to_numpy()
+        if unknown.any():
+            row = int(np.flatnonzero(unknown)[0])
+            raise InputError(
+                f"{places.root}: image {places.table['image'].iloc[row]} has camera "
+                f"{places.table['camera_id'].iloc[row]}, which is not one of the scene"
             )
         return [self.cameras[int(i)] for i in places.table["camera_id"]]
 
@@ -49,36 +58,55 @@ def parse_camera(words: str) -> Camera:
     """A camera from "width,height,fx,fy,cx,cy" in pixels."""
     try:
         width, height, fx, fy, cx, cy = (float(w) for w in words.split(","))
+        if not (np.isfinite([cx, cy]).all() and all(0 < v < np.inf for v in (width, height, fx, fy))):
+            raise ValueError
     except ValueError:
         raise InputError(f"camera {words!r}: give six numbers, width,height,fx,fy,cx,cy [px]") from None
     return Camera(int(width), int(height), fx, fy, cx, cy)
 
 
 def colmap_scene(root: Path, part: str) -> Scene:
-    """The scene of a COLMAP model."""
+    """The scene of a COLMAP model. Its lenses are taken for pinholes; the scene's notes say which distort."""
     points = colmap.read_points(root / part)
-    return Scene(PointCloud(points.xyz, points.rgb), colmap.read_cameras(root / part), "COLMAP points")
+    cloud, cameras = PointCloud(points.xyz, points.rgb), colmap.read_cameras(root / part)
+    models = Counter(words.split()[-1] for words in colmap.distorted(root / part))
+    notes = tuple(
+        f"{count} {model} of {len(cameras)} cameras taken for pinholes, without their distortion"
+        for model, count in sorted(models.items())
+    )
+    return Scene(cloud, cameras, "COLMAP points", notes)
 
 
 def depth_scene(
-    places: Places, camera: Camera, *, voxel: float = 0.02, every: int = 1, progress: Progress | None = None
+    places: Places,
+    camera: Camera,
+    *,
+    voxel: float = 0.02,
+    every: int | None = None,
+    most_frames: int = 250,
+    progress: Progress | None = None,
 ) -> Scene:
     """A scene fused from the depth images of a table with poses and a `depth` column.
 
-    every: use each n-th frame only; neighbouring frames of a video see the same surface.
+    Neighbouring frames of a video see the same surface, so only each n-th is used: n is `every`, or by default the
+    smallest that leaves at most `most_frames`.
     """
     if "depth" not in places.table:
         raise InputError(
             f"{places.root}: no column `depth` with the paths of depth images; give --cloud instead"
         )
-    rows = np.flatnonzero(places.table["depth"].notna().to_numpy())[::every]
-    used = places.select(rows)
+    if (every is not None and every < 1) or most_frames < 1:
+        raise InputError(f"every {every} and most_frames {most_frames}: give whole numbers from 1 on")
+    rows = np.flatnonzero(places.table["depth"].notna().to_numpy())
+    step = every or max(1, -(-len(rows) // most_frames))
+    used = places.select(rows[::step])
     paths = [used.root / name for name in used.table["depth"]]
     advance = None if progress is None else lambda done: progress("fusing depth", done, len(paths))
     cloud = fuse_depth(
         paths, used.centres, used.quaternions, camera, voxel=voxel, colour_paths=used.images, progress=advance
     )
-    return Scene(cloud, camera, f"fused from {len(paths)} depth images, voxel {voxel:g} m")
+    source = f"fused from {len(paths)} of {len(rows)} depth images (one in {step}), voxel {voxel:g} m"
+    return Scene(cloud, camera, source)
 
 
 def seven_scenes_camera(root: Path, part: str) -> Camera:
@@ -91,8 +119,7 @@ def visible_sets(
     scene: Scene, places: Places, occlusion: Occlusion = "none", *, progress: Progress | None = None
 ) -> PackedSets:
     """The points of the scene that each image sees."""
-    if occlusion not in OCCLUSIONS:
-        raise InputError(f"occlusion {occlusion!r} is unknown; choose one of {', '.join(OCCLUSIONS)}")
+    check_choice("occlusion", occlusion, OCCLUSIONS)
     if occlusion == "depth" and ("depth" not in places.table or places.table["depth"].isna().any()):
         raise InputError(f"{places.root}: not every image has a depth image; use --occlusion none or cloud")
     paths: list[Path] = []
@@ -123,19 +150,19 @@ def label_scene(
 
     device: "cpu", or "cuda" for a matrix product on the GPU with the same result.
     """
+    refuse_empty_tables(queries, places)
+    tables = tables_meta(queries, places)
     sets = visible_sets(scene, places, occlusion, progress=progress)
-    same = queries is places or queries.digest() == places.digest()
-    query_sets = sets if same else visible_sets(scene, queries, occlusion, progress=progress)
+    query_sets = sets if tables["same_table"] else visible_sets(scene, queries, occlusion, progress=progress)
     meta = {
         "measure": "iou",
         "kind": "3D field of view",
         "points": len(scene.cloud),
         "cloud": scene.source,
+        "cloud_notes": list(scene.cloud.notes),
+        "camera_notes": list(scene.camera_notes),
         "occlusion": occlusion,
-        "queries_digest": queries.digest(),
-        "places_digest": places.digest(),
-        "same_table": same,
-        "dropped": {"queries": queries.dropped, "places": places.dropped},
+        **tables,
     }
 
     def blocks() -> Iterator[Block]:

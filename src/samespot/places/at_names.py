@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 
 from samespot.errors import InputError
-from samespot.places.geodesy import to_degrees, to_metres
+from samespot.places.geodesy import choose_projection, to_degrees
 from samespot.places.photos import IMAGE_SUFFIXES
 from samespot.places.table import MissingImages, Places
+from samespot.places.wording import first_few
 
 FIELDS = (
     "easting",
@@ -71,7 +72,8 @@ def read(root: Path, part: str = "", *, missing_images: MissingImages = "warn") 
 
     Also gives `zone` (as 17T, when all images share one), `latitude`, `longitude` [deg], `pano_id`,
     `tile_num`, `pitch`, `roll`, `height` and `note`, as far as any name has them, and `split` where the
-    folder is called database or queries.
+    folder is called database or queries. Where the names give metres of one zone, positions and headings
+    are taken as they are; else they are projected anew, with headings counted from true north.
     """
     root = Path(root)
     folder = root / part
@@ -80,22 +82,23 @@ def read(root: Path, part: str = "", *, missing_images: MissingImages = "warn") 
     files = sorted(entry.name for entry in os.scandir(folder) if _is_image(entry.name))
     named = [name for name in files if name.startswith("@")]
     table = _fields(named, folder)
-    table, projection, notes = _on_one_plane(table, folder)
+    table, projection, from_degrees, notes = _on_one_plane(table, folder)
     table.insert(0, "image", [f"{part}/{name}" if part else name for name in named])
     split = _split(part)
     if split:
         table["split"] = split
-    others = len(files) - len(named)
+    others = [name for name in files if not name.startswith("@")]
     if others:
-        first = ", ".join([name for name in files if not name.startswith("@")][:3])
-        notes.append(f"{folder}: {others} images left out, their names have no @ fields ({first})")
+        said = f"{len(others)} images left out, their names have no @ fields ({first_few(others)})"
+        notes.append(f"{folder}: {said}")
     return Places.build(
         root,
         table,
         source=folder,
         projection=projection,
-        dropped={OTHER_NAMES: others},
+        dropped={OTHER_NAMES: len(others)},
         notes=tuple(notes),
+        from_degrees=from_degrees,
         wrap_headings=True,
         missing_images=missing_images,
     )
@@ -128,7 +131,7 @@ def _hint(root: Path) -> str:
     there = parts(root)
     if not there:
         return f"no folder under {root} has any"
-    return f"the parts are {', '.join(map(repr, there[:6]))}" + (", …" if len(there) > 6 else "")
+    return f"the parts are {first_few([repr(part) for part in there], 6)}"
 
 
 def _split(part: str) -> str | None:
@@ -168,25 +171,30 @@ def _iso_time(stamp: re.Match[str]) -> str:
     return f"{day}T{clock}" if clock else day
 
 
-def _on_one_plane(table: pd.DataFrame, folder: Path) -> tuple[pd.DataFrame, str | None, list[str]]:
-    """The table in metres of one projection, without empty columns; what to note about that."""
+def _on_one_plane(table: pd.DataFrame, folder: Path) -> tuple[pd.DataFrame, str | None, bool, list[str]]:
+    """The table without empty columns, its projection or that it must be projected; what to note."""
     codes = _utm_codes(table, folder)
     zones = sorted(codes.dropna().unique())
     unplaced = table["easting"].isna() | table["northing"].isna()
-    if len(zones) > 1 or (zones and codes.isna().any()) or unplaced.any():
-        table, projection, note = _reprojected(table, codes, folder)
-        notes = [note]
+    from_degrees = len(zones) > 1 or bool(zones and codes.isna().any()) or bool(unplaced.any())
+    projection, notes = None, []
+    if from_degrees:
+        table = _in_degrees(table, codes, folder)
+        projection = choose_projection(table["latitude"], table["longitude"])
+        named = ", ".join(zones) or "no zone"
+        notes.append(f"{folder}: positions are of {named}; brought onto one projection, {projection}")
     elif zones:
-        projection, notes = zones[0], []
+        projection = zones[0]
         letters = table["zone_letter"].fillna("").astype(str)
         table["zone"] = table["zone_number"].astype(int).astype(str).str.zfill(2) + letters
     else:
-        projection, notes = None, [f"{folder}: the names give no UTM zone, so the projection is not known"]
+        notes.append(f"{folder}: the names give no UTM zone, so the projection is not known")
     table = table.drop(columns=["zone_number", "zone_letter"])
     kept = ("easting", "northing", "heading")
     return (
         table.drop(columns=[c for c in table if c not in kept and table[c].isna().all()]),
         projection,
+        from_degrees,
         notes,
     )
 
@@ -214,8 +222,8 @@ def _utm_codes(table: pd.DataFrame, folder: Path) -> pd.Series:
     return pd.Series(codes, index=table.index, dtype=object)
 
 
-def _reprojected(table: pd.DataFrame, codes: pd.Series, folder: Path) -> tuple[pd.DataFrame, str, str]:
-    """All rows on one new projection: out of their own UTM zone, or out of latitude and longitude."""
+def _in_degrees(table: pd.DataFrame, codes: pd.Series, folder: Path) -> pd.DataFrame:
+    """Latitude and longitude of all rows: out of their own UTM zone, or as the names give them."""
     latitude, longitude = table["latitude"].to_numpy(copy=True), table["longitude"].to_numpy(copy=True)
     for code in codes.dropna().unique():  # UTM first: the degrees in the names are cut off after five digits
         here = ((codes == code) & table["easting"].notna() & table["northing"].notna()).to_numpy()
@@ -228,7 +236,4 @@ def _reprojected(table: pd.DataFrame, codes: pd.Series, folder: Path) -> tuple[p
             f" ({len(lost)} such images), and the images are not all of one zone; complete the names,"
             " or put each zone into a folder of its own"
         )
-    easting, northing, projection = to_metres(latitude, longitude)
-    zones = ", ".join(sorted(codes.dropna().unique())) or "no zone"
-    note = f"{folder}: positions are of {zones}; brought onto one projection, {projection}"
-    return table.assign(easting=easting, northing=northing), projection, note
+    return table.assign(latitude=latitude, longitude=longitude)

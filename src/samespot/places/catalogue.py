@@ -10,6 +10,7 @@ from typing import Any
 from samespot.errors import InputError
 from samespot.places.pose import PoseFrame, ground_pose
 from samespot.places.table import MissingImages, Places
+from samespot.places.wording import first_few
 
 
 @dataclass(frozen=True)
@@ -112,25 +113,34 @@ def open_places(
     dataset: str | None = None,
     part: str | None = None,
     projection: str | None = None,
+    onto: str | None = None,
     wrap_headings: bool = False,
     missing_images: MissingImages = "warn",
     frame: PoseFrame | None = None,
 ) -> Places:
     """Read places from whatever `source` is: a csv or parquet table, a data set, a COLMAP model, photos.
 
-    part: which part of a data set, e.g. "train_val/london/query". frame: take position and heading from the
-    6DOF pose, with these axes (strong labels), whatever the table says.
+    part: which part of a data set, e.g. "train_val/london/query". projection: the plane to have the places
+    on; metres of an unknown plane are taken to lie there. onto: the plane of a first table, beside which a
+    second one is put if its own is known (`Places.on_plane`). wrap_headings: accept headings outside
+    [0, 360) in a table; the readers of folders always do, and note it. frame: take position and heading from
+    the 6DOF pose, with these axes (strong labels), whatever the table says.
     """
     source = Path(source)
     if dataset is None and source.is_dir() and part is None and (source / "places.csv").is_file():
         source = source / "places.csv"
     if source.is_dir():
-        places = _read_folder(source, dataset, part, missing_images)
+        read = _read_folder(source, dataset, part, missing_images)
+        places = read.on_plane(projection, onto=onto)
     elif dataset is not None or part is not None:
         raise InputError(f"{source}: not a folder, so it cannot be a data set with parts")
     else:
         places = Places.read(
-            source, projection=projection, wrap_headings=wrap_headings, missing_images=missing_images
+            source,
+            projection=projection,
+            onto=onto,
+            wrap_headings=wrap_headings,
+            missing_images=missing_images,
         )
     return places if frame is None else placed_by_pose(places, frame)
 
@@ -149,7 +159,7 @@ def _read_folder(root: Path, dataset: str | None, part: str | None, missing_imag
         if not parts:
             continue
         if part is None and len(parts) > 1:
-            named = ", ".join(parts[:4]) + (", …" if len(parts) > 4 else "")
+            named = first_few(parts, 4)
             raise InputError(
                 f"{root}: {kind.title} with {len(parts)} parts ({named}); choose one with --part"
             )

@@ -10,9 +10,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from samespot.errors import InputError
-from samespot.places.pose import PoseFrame, conjugate, ground_pose
+from samespot.places.pose import POSE, PoseFrame, conjugate, pose_columns
 from samespot.places.pose_files import read_names, read_nvm_cameras, read_rows, unit_quaternions
-from samespot.places.table import POSE, MissingImages, Places
+from samespot.places.table import MissingImages, Places
+from samespot.places.wording import unknown_part
 
 LAYOUT = """\
 Extended-CMU-Seasons/slice<2..25>/
@@ -65,19 +66,17 @@ def read(root: Path, part: str, *, missing_images: MissingImages = "warn") -> Pl
     """The database or the queries of one slice; queries whose pose is secret have no position."""
     there = parts(root)
     if part not in there:
-        some = ", ".join(there[:6]) + (", …" if len(there) > 6 else "")
-        raise InputError(f"{root}: no part {part!r} of CMU Seasons; there are: {some or 'none'}")
+        raise unknown_part(root, part, "CMU Seasons", "cmu-seasons", there)
     folder, split = part.split("/")
     k = int(folder.removeprefix("slice"))
     names, centres, rotations, source, dropped = (
         _database(root, k) if split == "database" else _queries(root, k)
     )
-    easting, northing, heading = ground_pose(centres, rotations, FRAME)
     table = _described(names, k, split, _image_folder(root, k, split), source)
-    table = table.assign(easting=easting, northing=northing, heading=heading)
-    if np.isfinite(easting).any():
-        table[list(POSE)] = np.hstack([centres, rotations])
-    secret, odd = int(np.isnan(easting).sum()), int((table["condition"] == "unknown").sum())
+    table = table.assign(**pose_columns(centres, rotations, FRAME))
+    secret, odd = int(table["easting"].isna().sum()), int((table["condition"] == "unknown").sum())
+    if secret == len(table):
+        table = table.drop(columns=list(POSE))
     notes = [f"{secret} of {len(table)} images have no public pose: the benchmark keeps it"] if secret else []
     notes += [f"{odd} images were taken on a day that is none of the twelve documented drives"] if odd else []
     return Places.build(

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from samespot.errors import InputError
 from samespot.places.camera import Camera
-from samespot.places.pose import PoseFrame, conjugate, ground_pose, rotation_matrices
+from samespot.places.pose import PoseFrame, conjugate, not_unit, pose_columns, rotation_matrices
 from samespot.places.pose_files import open_text
-from samespot.places.table import POSE, MissingImages, Places
+from samespot.places.table import MissingImages, Places
+from samespot.places.wording import first_few, unknown_part
 
 LAYOUT = """\
 project/
@@ -54,6 +55,9 @@ MODELS = (
 SUFFIXES = (".bin", ".txt")  # COLMAP itself prefers the binary file where both are there
 WHERE = (".", "sparse", "sparse/*", "*", "*/sparse", "*/sparse/*")
 PANORAMA = "EQUIRECTANGULAR"
+# Lenses that bend the view so much that no pinhole comes near; FOV and EUCM are fisheye models too.
+FISHEYE = frozenset({"FOV", "EUCM", *(name for name, *_ in MODELS if name.endswith("FISHEYE"))})
+UNDISTORT = "undistort the images first: colmap image_undistorter"
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -113,7 +117,7 @@ def read(
     """
     there = parts(root)
     if part not in there:
-        raise InputError(f"{root}: no COLMAP model {part!r}; there are: {', '.join(there[:6]) or 'none'}")
+        raise unknown_part(root, part, "a COLMAP project", "colmap", there)
     model = read_images(root / part)
     lenses = _lenses(root / part)
     unknown = np.flatnonzero(~np.isin(model.camera_ids, list(lenses)))
@@ -123,20 +127,16 @@ def read(
             f"{model.source}: image {model.names[row]} has camera {model.camera_ids[row]}, "
             f"which is not among the {len(lenses)} cameras of the model"
         )
-    easting, northing, heading = ground_pose(model.centres, model.quaternions, frame)
     folder = _image_folder(root, part) if images is None else images.strip("/")
     columns = {
         "image": [f"{folder}/{name}" if folder not in ("", ".") else name for name in model.names],
-        "easting": easting,
-        "northing": northing,
-        "heading": heading,
-        **dict(zip(POSE, np.hstack([model.centres, model.quaternions]).T, strict=True)),
+        **pose_columns(model.centres, model.quaternions, frame),
         "camera_id": model.camera_ids,
     }
     panoramas = [i for i, lens in lenses.items() if lens.model == PANORAMA]
     if panoramas:
         columns["pano"] = np.isin(model.camera_ids, panoramas)
-    notes = _tilt_note(model.quaternions, frame)
+    notes = (*_tilt_note(model.quaternions, frame), *_lens_note(root / part, lenses))
     return Places.build(root, columns, source=model.source, notes=notes, missing_images=missing_images)
 
 
@@ -151,8 +151,16 @@ def is_model(folder: Path) -> bool:
 
 
 def read_cameras(folder: Path) -> dict[int, Camera]:
-    """Camera id to pinhole camera. Distortion is left out; a panorama has no such camera and is an error."""
+    """Camera id to pinhole camera, without the distortion of those that `distorted` names.
+
+    A fisheye lens or a panorama has no such camera and is an error.
+    """
     return {i: _pinhole(folder, i, lens) for i, lens in _lenses(folder).items()}
+
+
+def distorted(folder: Path) -> list[str]:
+    """The cameras that `read_cameras` takes for pinholes though their lens distorts, as `5 SIMPLE_RADIAL`."""
+    return _distorted(_lenses(folder))
 
 
 def read_images(folder: Path, *, observed: bool = False) -> Images:
@@ -205,6 +213,23 @@ def _tilt_note(quaternions: Floats, frame: PoseFrame) -> tuple[str, ...]:
 # --- cameras ---
 
 
+def _distorted(lenses: dict[int, _Lens]) -> list[str]:
+    extra = {name: count for name, _, count in MODELS if name not in FISHEYE}
+    return [
+        f"{i} {lens.model}"
+        for i, lens in lenses.items()
+        if (count := extra.get(lens.model, 0)) and any(lens.parameters[-count:])
+    ]
+
+
+def _lens_note(folder: Path, lenses: dict[int, _Lens]) -> tuple[str, ...]:
+    bent = _distorted(lenses)
+    if not bent:
+        return ()
+    which = f"{len(bent)} of {len(lenses)} cameras distort ({first_few(bent)})"
+    return (f"{folder}: {which}; 3D labels take them for pinholes, so {UNDISTORT}",)
+
+
 def _lenses(folder: Path) -> dict[int, _Lens]:
     path = _needed(folder, "cameras")
     return _lenses_binary(path) if path.suffix == ".bin" else _lenses_text(path)
@@ -220,6 +245,11 @@ def _pinhole(folder: Path, camera_id: int, lens: _Lens) -> Camera:
     if not focals:
         raise InputError(
             f"{folder}: camera {camera_id} is {lens.model}: a panorama, which no pinhole camera stands for"
+        )
+    if lens.model in FISHEYE:
+        raise InputError(
+            f"{folder}: camera {camera_id} is {lens.model}: a fisheye, for which no pinhole camera stands;"
+            f" {UNDISTORT}"
         )
     fx, fy = lens.parameters[0], lens.parameters[focals - 1]
     cx, cy = lens.parameters[focals : focals + 2]
@@ -278,7 +308,7 @@ def _images(
 ) -> Images:
     """From the stored world-to-camera quaternions and translations (n, 7) to centres and camera-to-world."""
     length = np.linalg.norm(stored[:, :4], axis=1)
-    bad = np.flatnonzero(~np.isfinite(stored).all(axis=1) | ~(np.abs(length - 1.0) <= 1e-2))
+    bad = np.union1d(np.flatnonzero(~np.isfinite(stored).all(axis=1)), not_unit(stored[:, :4]))
     if len(bad):
         raise InputError(
             f"{path}: image {names[bad[0]]} has no valid pose (a quaternion of length {length[bad[0]]:.3g})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from samespot.errors import InputError
+from samespot.places.table import MissingImages, Places
 
 SIDES = ("database", "query")
 
@@ -20,6 +21,8 @@ SIDES = ("database", "query")
 class Listing:
     """One side of a dbStruct: its images as listed, where they were taken, and when if it says so."""
 
+    source: Path
+    side: str  # database or query
     images: list[str]
     utm: NDArray[np.float64]  # (n, 2) easting, northing [m]
     month: list[str] | None  # 2013-06, of Tokyo Time Machine
@@ -49,7 +52,27 @@ def read_listing(path: Path, side: str) -> Listing:
     stamps = np.ravel(fields[wanted[2]]) if wanted[2] in fields else None
     if stamps is not None and len(stamps) != len(images):
         raise InputError(f"{path}: {len(stamps)} values of {wanted[2]} for {len(images)} images")
-    return Listing(images, utm.T, None if stamps is None else _months(stamps, path))
+    return Listing(path, side, images, utm.T, None if stamps is None else _months(stamps, path))
+
+
+def listed_places(
+    root: Path,
+    listing: Listing,
+    columns: Mapping[str, Any],
+    projection: str,
+    why_no_heading: str,
+    missing_images: MissingImages,
+) -> Places:
+    """The listed images, with `columns` (`image` among them) besides position and split."""
+    where = {"easting": listing.utm[:, 0], "northing": listing.utm[:, 1], "heading": np.nan}
+    return Places.build(
+        root,
+        {**where, "split": "map" if listing.side == "database" else "query", **columns},
+        source=listing.source,
+        projection=projection,
+        notes=(f"{listing.source}: {why_no_heading}",),
+        missing_images=missing_images,
+    )
 
 
 def named_parts(stems: Iterable[str]) -> list[str]:

@@ -11,6 +11,7 @@ import pandas as pd
 from samespot.errors import InputError
 from samespot.places.geodesy import to_metres, utm_zone
 from samespot.places.table import MissingImages, Places, load_table
+from samespot.places.wording import first_few, unknown_part
 
 TRAIN_CITIES = (
     *("trondheim", "london", "boston", "melbourne", "amsterdam", "helsinki", "tokyo", "toronto", "saopaulo"),
@@ -89,14 +90,13 @@ def read(root: Path, part: str, *, missing_images: MissingImages = "warn") -> Pl
 
     Also gives `key`, `city`, `latitude`, `longitude`, `view_direction`, `unique_cluster`, `control_panel` and
     one boolean column a subtask: `subtask_all`, `subtask_s2w`, … Cities of the test set have no positions.
+    Headings are the compass angles `ca` as the data set gives them beside its UTM metres, and as the labels
+    of the paper took them: not turned from true to grid north, which would be 1° or 2°.
     """
     root = Path(root)
-    if part not in parts(root):
-        there = parts(root)
-        told = f"the parts are {', '.join(there[:6])}" + (", …" if len(there) > 6 else "")
-        raise InputError(
-            f"{root}: no part {part!r} of MSLS; {told if there else 'no train_val/<city> is there'}"
-        )
+    there = parts(root)
+    if part not in there:
+        raise unknown_part(root, part, "MSLS", "msls", there)
     folder = root / part
     secret = part.startswith("test/") and not (folder / "postprocessed.csv").is_file()
     tables, notes, dropped = _joined(folder, CSVS[2:] if secret else CSVS)
@@ -153,7 +153,7 @@ def _joined(
     for name, own in keys.items():
         lacking = everywhere.difference(own, sort=False)
         if len(lacking):
-            shown = ", ".join(lacking[:3]) + (", …" if len(lacking) > 3 else "")
+            shown = first_few(list(lacking))
             notes.append(f"{folder / name}: lacks {len(lacking)} keys of the other files ({shown}); left out")
         if not own[own.isin(common)].equals(common):
             notes.append(f"{folder / name}: its keys are in another order than in {names[0]}; joined by key")

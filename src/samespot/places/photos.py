@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 
 from samespot.errors import InputError
-from samespot.places.geodesy import to_metres
 from samespot.places.table import MissingImages, Places
+from samespot.places.wording import first_few
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".heic", ".heif", ".tif", ".tiff")
 LAYOUT = """\
@@ -45,7 +45,8 @@ def missing(root: Path) -> list[str]:
 def read(root: Path, part: str = "", *, missing_images: MissingImages = "warn") -> Places:
     """Every photo under root that says where it was taken.
 
-    Also gives `latitude`, `longitude` [deg], `altitude` [m above the sea, NaN if unknown] and `time`.
+    Also gives `latitude`, `longitude` [deg], `altitude` [m above the sea, NaN if unknown] and `time`. Compass
+    directions are from true north and are turned onto the grid of the projection.
     Files and folders whose name starts with a dot are passed over.
     """
     root = Path(root)
@@ -65,13 +66,12 @@ def read(root: Path, part: str = "", *, missing_images: MissingImages = "warn") 
     if not facts:
         raise InputError(f"{root}: {_none_placed(left_out)}")
     table = pd.DataFrame(facts)
-    easting, northing, projection = to_metres(table["latitude"], table["longitude"])
     magnetic = table.pop("magnetic").to_numpy(dtype=bool)
     return Places.build(
         root,
-        table.assign(easting=easting, northing=northing),
+        table,
         source=root,
-        projection=projection,
+        from_degrees=True,
         dropped={reason: len(names) for reason, names in left_out.items()},
         notes=(*_left_out_notes(root, left_out), *_heading_notes(root, table["heading"], magnetic)),
         wrap_headings=True,
@@ -176,8 +176,7 @@ def _left_out_notes(root: Path, left_out: Mapping[str, list[str]]) -> list[str]:
     notes = []
     for reason, names in left_out.items():
         if names:
-            first = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
-            notes.append(f"{root}: {len(names)} photos left out, {reason} ({first})")
+            notes.append(f"{root}: {len(names)} photos left out, {reason} ({first_few(names)})")
     if any(name.lower().endswith((".heic", ".heif")) for name in left_out[UNREADABLE]):
         notes.append(f"{root}: HEIC photos are read when the package pillow-heif is installed")
     return notes
@@ -192,6 +191,6 @@ def _heading_notes(root: Path, heading: pd.Series, magnetic: np.ndarray) -> list
         count = (known & magnetic).sum()
         notes.append(
             f"{root}: {count} compass directions are from magnetic north, the other {known.sum() - count}"
-            " from true north; they are taken as they are"
+            " from true north; all are taken to be from true north"
         )
     return notes

@@ -10,8 +10,9 @@ import pandas as pd
 
 from samespot.errors import InputError
 from samespot.places import at_names
-from samespot.places.dbstruct import find_images, named_parts, read_listing, struct_files
+from samespot.places.dbstruct import find_images, listed_places, named_parts, read_listing, struct_files
 from samespot.places.table import MissingImages, Places
+from samespot.places.wording import unknown_part
 
 PROJECTION = "EPSG:32617"  # UTM 17N; the .mat files do not say so, but Pittsburgh lies at 80° W
 SETS = tuple(f"pitts{size}_{which}" for size in ("30k", "250k") for which in ("train", "val", "test"))
@@ -65,32 +66,17 @@ def read(root: Path, part: str, *, missing_images: MissingImages = "warn") -> Pl
     row of views that the name gives). The compass heading is not known.
     """
     root = Path(root)
-    if part not in parts(root):
-        there = parts(root)
-        told = f"the parts are {', '.join(there[:6])}" if there else "no datasets/pitts30k_*.mat is there"
-        raise InputError(f"{root}: no part {part!r} of Pittsburgh; {told}")
+    there = parts(root)
+    if part not in there:
+        raise unknown_part(root, part, "Pittsburgh", "pittsburgh", there)
     stem, _, side = part.rpartition("/")
     source = struct_files(root, "pitts*k_*.mat").get(stem)
     if source is None:
         return _read_at_names(root, part, missing_images)
     listing = read_listing(source, side)
     images, _ = find_images(root, listing.images, FOLDERS[side])
-    columns = {
-        "image": images,
-        "easting": listing.utm[:, 0],
-        "northing": listing.utm[:, 1],
-        "heading": np.nan,
-        "split": "map" if side == "database" else "query",
-        **_view(pd.Series(listing.images), source),
-    }
-    return Places.build(
-        root,
-        columns,
-        source=source,
-        projection=PROJECTION,
-        notes=(f"{source}: {NO_COMPASS}",),
-        missing_images=missing_images,
-    )
+    columns = {"image": images, **_view(pd.Series(listing.images), source)}
+    return listed_places(root, listing, columns, PROJECTION, NO_COMPASS, missing_images)
 
 
 def _read_at_names(root: Path, part: str, missing_images: MissingImages) -> Places:

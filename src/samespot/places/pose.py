@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from samespot.errors import InputError
 
 Floats = NDArray[np.float64]
+POSE = ("tx", "ty", "tz", "qw", "qx", "qy", "qz")  # columns: camera centre, camera-to-world rotation
 VERTICAL = 1e-3  # a camera nearer than this (0.06°) to straight up or down has no heading worth the name
 
 
@@ -73,6 +74,12 @@ def not_rotations(matrices: ArrayLike, tolerance: float = 1e-2) -> NDArray[np.in
     return np.flatnonzero(~(skew <= tolerance) | mirrored)
 
 
+def not_unit(quaternions: ArrayLike, tolerance: float = 1e-2) -> NDArray[np.int64]:
+    """Which of the (n, 4) quaternions are not of unit length within `tolerance`, NaN included."""
+    length = np.linalg.norm(np.asarray(quaternions, dtype=np.float64).reshape(-1, 4), axis=1)
+    return np.flatnonzero(~(np.abs(length - 1.0) <= tolerance))
+
+
 def conjugate(quaternions: ArrayLike) -> Floats:
     """The inverse rotation of each (n, 4) unit quaternion: world-to-camera becomes camera-to-world."""
     q = np.atleast_2d(np.asarray(quaternions, dtype=np.float64))
@@ -95,3 +102,9 @@ def ground_pose(
     heading[heading == 360.0] = 0.0
     level = np.hypot(ahead @ east, ahead @ north)
     return centres @ east, centres @ north, np.where(level > VERTICAL, heading, np.nan)
+
+
+def pose_columns(centres: Floats, quaternions: Floats, frame: PoseFrame) -> dict[str, Floats]:
+    """The columns of a table of places that 6DOF poses give: where on the ground, and the pose itself."""
+    ground = zip(("easting", "northing", "heading"), ground_pose(centres, quaternions, frame), strict=True)
+    return {**dict(ground), **dict(zip(POSE, np.hstack([centres, quaternions]).T, strict=True))}

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samespot.errors import InputError
-from samespot.places.pose import conjugate
+from samespot.places.pose import conjugate, not_unit
 
 Floats = NDArray[np.float64]
 NVM_NUMBERS = 10  # focal, qw qx qy qz, cx cy cz, radial distortion, 0
@@ -69,8 +69,7 @@ def parse_rows(path: Path, numbered: Iterable[tuple[int, str]], count: int, form
 def unit_quaternions(rows: NamedRows, first: int = 0) -> Floats:
     """(n, 4) of the numbers from column `first` on, at exactly unit length; refused when far from it."""
     q = rows.numbers[:, first : first + 4]
-    length = np.linalg.norm(q, axis=1)
-    bad = np.flatnonzero(np.abs(length - 1.0) > 1e-2)
+    length, bad = np.linalg.norm(q, axis=1), not_unit(q)
     if len(bad):
         words = " ".join(f"{v:g}" for v in q[bad[0]])
         raise InputError(f"{rows.at(bad[0])}: quaternion {words} has length {length[bad[0]]:.3g}, not 1")

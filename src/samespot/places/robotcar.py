@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from samespot.errors import InputError
 from samespot.places import colmap
-from samespot.places.pose import PoseFrame, ground_pose, not_rotations, quaternions
+from samespot.places.pose import PoseFrame, not_rotations, pose_columns, quaternions
 from samespot.places.pose_files import read_names, read_nvm_cameras, read_rows
-from samespot.places.table import POSE, MissingImages, Places
+from samespot.places.table import MissingImages, Places
+from samespot.places.wording import unknown_part
 
 LAYOUT = """\
 RobotCar-Seasons/
@@ -56,10 +57,9 @@ def parts(root: Path) -> list[str]:
 
 def read(root: Path, part: str, *, missing_images: MissingImages = "warn") -> Places:
     """The reference drive (poses of its 3D model), the v2 training images (with poses) or the test images."""
-    if part not in parts(root):
-        raise InputError(
-            f"{root}: no part {part!r} of RobotCar Seasons; there are: {', '.join(parts(root)) or 'none'}"
-        )
+    there = parts(root)
+    if part not in there:
+        raise unknown_part(root, part, "RobotCar Seasons", "robotcar", there)
     if part == "test":
         names = read_names(root / TEST)
         unknown = {"easting": np.nan, "northing": np.nan, "heading": np.nan}
@@ -74,9 +74,7 @@ def read(root: Path, part: str, *, missing_images: MissingImages = "warn") -> Pl
             missing_images=missing_images,
         )
     names, centres, rotations, source = _train(root / TRAIN) if part == "train" else _reference(root)
-    easting, northing, heading = ground_pose(centres, rotations, FRAME)
-    table = _described(names, part, source).assign(easting=easting, northing=northing, heading=heading)
-    table[list(POSE)] = np.hstack([centres, rotations])
+    table = _described(names, part, source).assign(**pose_columns(centres, rotations, FRAME))
     repeated = table["image"].duplicated()
     return Places.build(
         root,

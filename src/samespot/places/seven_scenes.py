@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from samespot.errors import InputError
 from samespot.places.camera import Camera
-from samespot.places.pose import PoseFrame, ground_pose, not_rotations, quaternions
+from samespot.places.pose import PoseFrame, not_rotations, pose_columns, quaternions
 from samespot.places.pose_files import open_text
-from samespot.places.table import POSE, MissingImages, Places
+from samespot.places.table import MissingImages, Places
+from samespot.places.wording import unknown_part
 
 LAYOUT = """\
 7Scenes/<chess|fire|heads|office|pumpkin|redkitchen|stairs>/
@@ -57,7 +58,7 @@ def read(root: Path, part: str, *, missing_images: MissingImages = "warn") -> Pl
     """
     there = parts(root)
     if part not in there:
-        raise InputError(f"{root}: no part {part!r} of 7Scenes; there are: {', '.join(there[:6]) or 'none'}")
+        raise unknown_part(root, part, "7Scenes", "7scenes", there)
     frames, dropped = _frames(root, part)
     matrices = np.array([_matrix(root / f) for f in frames["pose_file"]]).reshape(-1, 4, 4)
     tracked = np.isfinite(matrices).all(axis=(1, 2))
@@ -71,9 +72,7 @@ def read(root: Path, part: str, *, missing_images: MissingImages = "warn") -> Pl
         matrices[:, :3, 3],
         quaternions(matrices[:, :3, :3]) if len(matrices) else np.empty((0, 4)),
     )
-    easting, northing, heading = ground_pose(centres, rotations, FRAME)
-    table = frames.drop(columns="pose_file").assign(easting=easting, northing=northing, heading=heading)
-    table[list(POSE)] = np.hstack([centres, rotations])
+    table = frames.drop(columns="pose_file").assign(**pose_columns(centres, rotations, FRAME))
     no_depth = int(table["depth"].isna().sum())
     return Places.build(
         root,

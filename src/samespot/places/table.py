@@ -9,21 +9,23 @@ import json
 import os
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from samespot.errors import InputError
-from samespot.places.geodesy import to_metres
+from samespot.places.geodesy import far_apart, grid_headings, move, plane, same_plane, to_metres
+from samespot.places.pose import POSE as POSE
+from samespot.places.wording import first_few
 
 REQUIRED = ("image", "easting", "northing", "heading")
-POSE = ("tx", "ty", "tz", "qw", "qx", "qy", "qz")
 OPTIONAL = (*POSE, "pano", "sequence", "frame", "time", "condition", "split")
 TEXT = ("image", "key", "pano_id")  # names that may be all digits, as 000829 is; never read as numbers
+FARTHEST = 1e8  # [m] from the origin: no plane of this earth reaches so far, and squares stay exact
 MissingImages = Literal["error", "warn", "drop", "ignore"]
 
 
@@ -31,9 +33,10 @@ MissingImages = Literal["error", "warn", "drop", "ignore"]
 class Places:
     """Where each image was taken.
 
-    `table` has the columns `image` (path relative to `root`), `easting`, `northing` [m] and `heading`
-    [deg, clockwise from north, NaN if unknown]; optional ones are the pose `tx ty tz qw qx qy qz` (camera
-    centre and camera-to-world rotation), `pano`, `sequence`, `frame`, `time`, `condition`, `split`.
+    `table` has the columns `image` (path relative to `root`), `easting`, `northing` [m] and `heading` [deg,
+    clockwise from grid north, the way northing grows; NaN if unknown]; optional ones are the pose
+    `tx ty tz qw qx qy qz` (camera centre and camera-to-world rotation), `pano`, `sequence`, `frame`, `time`,
+    `condition`, `split`.
     Other columns are kept as they are.
     """
 
@@ -97,6 +100,33 @@ class Places:
         table = self.table.iloc[rows].reset_index(drop=True)
         return Places(self.root, table, self.projection, dict(self.dropped), self.notes)
 
+    def on_plane(
+        self, projection: str | None = None, *, onto: str | None = None, source: str | Path | None = None
+    ) -> Places:
+        """The same images on another plane, positions and headings moved there from the table's own.
+
+        A table whose own plane is not known is taken to lie on `projection`: that is the user's word. `onto`
+        is the plane of another table, so nothing is known by it: the metres stay, and a note says so.
+        """
+        own, target, named = self.projection or projection, onto or projection, str(source or self.root)
+        if target is None:
+            return self
+        plane(target)
+        if own is None:
+            note = (
+                f"{named}: its metres are of no known projection and are taken to be on the plane of {onto}"
+            )
+            return replace(self, notes=(*self.notes, note))
+        if same_plane(own, target):
+            return replace(self, projection=target)
+        at = self.positions
+        easting, northing, heading = move(at[:, 0], at[:, 1], at[:, 2], own, target)
+        _refuse_lost(np.isfinite(at[:, 0] + at[:, 1]), easting, northing, named, target)
+        table = self.table.drop(columns="zone", errors="ignore")
+        table = table.assign(easting=easting, northing=northing, heading=heading)
+        note = f"{named}: brought from {own} onto {target}, headings too"
+        return replace(self, table=table, projection=target, notes=(*self.notes, note))
+
     def digest(self) -> str:
         """Fingerprint of the images and where they were taken: what labels of this table depend on."""
         h = hashlib.sha256("\n".join(self.table["image"]).encode())
@@ -144,6 +174,7 @@ class Places:
         projection: str | None = None,
         dropped: Mapping[str, int] | None = None,
         notes: tuple[str, ...] = (),
+        from_degrees: bool = False,
         unknown_positions: bool = False,
         wrap_headings: bool = False,
         missing_images: MissingImages = "warn",
@@ -151,18 +182,26 @@ class Places:
         """Check columns and make a table of them. Readers end here, so every table obeys the same rules.
 
         `source` names the file in error messages. A column may be one value for all rows.
+        `from_degrees`: the positions are `latitude` and `longitude` [deg], and headings are from true north;
+        both are brought onto the grid of `projection`, or of one that is chosen for them.
         `unknown_positions` admits NaN positions (test sets that keep theirs secret).
         """
-        root = Path(root)
-        table = _checked(_as_table(columns), str(source or root), unknown_positions)
-        wrapped = _wrap_headings(table, str(source or root), wrap_headings)
+        root, named = Path(root), str(source or root)
+        if missing_images not in get_args(MissingImages):
+            choices = ", ".join(get_args(MissingImages))
+            raise InputError(f"--missing-images {missing_images!r} is unknown; choose one of {choices}")
+        table, said = _as_table(columns), list(notes)
+        if from_degrees:
+            table, projection, far = _projected(table, named, projection)
+            said += far
+        table = _checked(table, named, unknown_positions)
+        said += _wrap_headings(table, named, wrap_headings)
+        if from_degrees and projection is not None:
+            at = table["latitude"], table["longitude"]
+            table["heading"] = grid_headings(table["heading"], *at, projection)
         out = {reason: int(n) for reason, n in (dropped or {}).items() if n}
-        places = cls(root, table, projection, out, (*notes, *wrapped))
-        return (
-            places
-            if missing_images == "ignore"
-            else places._with_missing_images(missing_images, str(source or root))
-        )
+        places = cls(root, table, projection, out, tuple(said))
+        return places if missing_images == "ignore" else places._with_missing_images(missing_images, named)
 
     @classmethod
     def read(
@@ -171,13 +210,17 @@ class Places:
         *,
         root: str | Path | None = None,
         projection: str | None = None,
+        onto: str | None = None,
         wrap_headings: bool = False,
         unknown_positions: bool = False,
         missing_images: MissingImages = "warn",
     ) -> Places:
         """Read a csv or parquet table. Image paths are relative to `root`, by default the table's folder.
 
-        A table with `latitude` and `longitude` in place of `easting` and `northing` is projected to metres.
+        A table with `latitude` and `longitude` in place of `easting` and `northing` is projected to metres,
+        and its headings, from true north, are turned onto the grid. `projection` is the plane to have it on;
+        metres whose plane is not recorded are taken to lie there. `onto`, the plane of a first table, moves a
+        second one beside it, and leaves metres of an unknown plane where they are (`on_plane`).
         """
         path = Path(path)
         if not path.is_file():
@@ -186,19 +229,21 @@ class Places:
                 f" with the columns {', '.join(REQUIRED)}"
             )
         table, meta = load_table(path), _load_meta(path)
-        projection = projection or meta.get("projection")
-        table, projection, reprojected = _in_metres(table, path, projection)
-        return cls.build(
+        recorded = meta.get("projection")
+        from_degrees, anew = _needs_projecting(table, path, recorded)
+        places = cls.build(
             root or path.parent / meta.get("root", "."),
             table,
             source=path,
-            projection=projection,
+            projection=(projection or onto or recorded) if from_degrees else recorded,
             dropped=meta.get("dropped"),
-            notes=(*meta.get("notes", ()), *reprojected),
+            notes=(*meta.get("notes", ()), *anew),
+            from_degrees=from_degrees,
             unknown_positions=unknown_positions,
             wrap_headings=wrap_headings,
             missing_images=missing_images,
         )
+        return places.on_plane(None if from_degrees else projection, onto=onto, source=path)
 
     def _with_missing_images(self, policy: MissingImages, source: str) -> Places:
         absent = np.array([not os.path.isfile(self.root / name) for name in self.table["image"]], dtype=bool)
@@ -206,7 +251,7 @@ class Places:
             return self
         names = self.table["image"][absent]
         count = f"{absent.sum()} of {len(self)} images"
-        said = f"{source}: {count} are not under {self.root} ({_first_three(names)})"
+        said = f"{source}: {count} are not under {self.root} ({first_few(list(names))})"
         if policy == "error":
             raise InputError(f"{said}; fix the root, or drop them with --missing-images drop")
         if policy == "warn":
@@ -217,11 +262,6 @@ class Places:
         kept, reason = self.select(~absent), "image file missing"
         dropped = {**self.dropped, reason: self.dropped.get(reason, 0) + int(absent.sum())}
         return Places(kept.root, kept.table, kept.projection, dropped, (*self.notes, f"{said}; dropped"))
-
-
-def _first_three(values: Any) -> str:
-    names = [str(v) for v in list(values)[:3]]
-    return ", ".join(names) + (", …" if len(values) > 3 else "")
 
 
 def _meta_path(path: Path) -> Path:
@@ -290,38 +330,77 @@ def _first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
-def _in_metres(
-    table: pd.DataFrame, path: Path, projection: str | None
-) -> tuple[pd.DataFrame, str | None, tuple[str, ...]]:
-    """The table with easting and northing, projected from degrees where it must be; what to note about it."""
+def _needs_projecting(table: pd.DataFrame, path: Path, recorded: str | None) -> tuple[bool, tuple[str, ...]]:
+    """Whether metres must come from latitude and longitude, and what to note about it.
+
+    Eastings that are there win, unless they are of several zones; with a recorded projection they never are.
+    """
     metres, degrees = ({*pair} <= set(table.columns) for pair in (REQUIRED[1:3], ("latitude", "longitude")))
-    zones = sorted(map(str, table["zone"].dropna().unique())) if metres and "zone" in table else []
-    mixed = f"different UTM zones ({_first_three(zones)})"
-    if len(zones) > 1 and not degrees:
+    zones = _utm_zones(table) if metres and recorded is None else []
+    if len(zones) < 2:
+        return degrees and not metres, ()
+    mixed = f"different UTM zones ({first_few(zones)})"
+    if not degrees:
         raise InputError(
             f"{path}: eastings of {mixed} cannot share one table;"
             " give latitude and longitude columns instead, and one projection is chosen for all"
         )
-    if not degrees or (metres and len(zones) < 2):
-        return table, projection, ()
-    latitude = _degrees(table, "latitude", 90.0, path)
-    longitude = _degrees(table, "longitude", 180.0, path)
-    if not (latitude.notna() & longitude.notna()).any():
-        raise InputError(f"{path}: every latitude or longitude is empty")
+    return True, (f"{path}: eastings were of {mixed}; projected anew from latitude and longitude",)
+
+
+def _utm_zones(table: pd.DataFrame) -> list[str]:
+    """The UTM zones in a column `zone`, as 32 or 32T; other words there are no zones."""
+    words = table["zone"].dropna().astype(str).str.strip() if "zone" in table else pd.Series(dtype=str)
+    return sorted(words[words.str.fullmatch(r"\d{1,2}(\.0)?[C-X]?")].unique())
+
+
+def _projected(
+    table: pd.DataFrame, source: str, projection: str | None
+) -> tuple[pd.DataFrame, str, tuple[str, ...]]:
+    """The table with easting and northing out of latitude and longitude; a note on images far away."""
+    latitude = _degrees(table, "latitude", 90.0, source)
+    longitude = _degrees(table, "longitude", 180.0, source)
+    known = (latitude.notna() & longitude.notna()).to_numpy()
+    if not known.any():
+        raise InputError(f"{source}: every latitude or longitude is empty")
     easting, northing, projection = to_metres(latitude, longitude, projection)
-    table = table.assign(easting=easting, northing=northing)
-    if len(zones) < 2:
-        return table, projection, ()
-    note = f"{path}: eastings were of {mixed}; projected anew from latitude and longitude"
-    return table.drop(columns="zone"), projection, (note,)
+    _refuse_lost(known, easting, northing, source, projection)
+    if len(_utm_zones(table)) > 1:  # they no longer say where the eastings lie
+        table = table.drop(columns="zone")
+    table = table.assign(latitude=latitude, longitude=longitude, easting=easting, northing=northing)
+    return table, projection, _far_note(table, source) if "+proj=aeqd" in projection else ()
 
 
-def _degrees(table: pd.DataFrame, column: str, limit: float, path: Path) -> pd.Series:
+def _refuse_lost(
+    known: NDArray[np.bool_], easting: NDArray[Any], northing: NDArray[Any], source: str, projection: str
+) -> None:
+    lost = known & ~(np.isfinite(easting) & np.isfinite(northing))
+    if (row := _first_row(lost)) is not None:
+        raise InputError(
+            f"{source} row {row + 1}: its position has no place on {projection}; choose another projection"
+        )
+
+
+def _far_note(table: pd.DataFrame, source: str) -> tuple[str, ...]:
+    rows, metres = far_apart(table["easting"], table["northing"])
+    if not len(rows):
+        return ()
+    away = f"{metres / 1000:,.0f} km"
+    if 2 * len(rows) >= len(table):
+        return (f"{source}: images lie up to {away} from their middle; are all positions right?",)
+    named = first_few([table["image"].iloc[row] for row in rows]) if "image" in table else ""
+    if len(rows) == 1:
+        return (f"{source}: 1 image lies {away} from the others ({named}); is its position right?",)
+    said = f"{len(rows)} images lie up to {away} from the others ({named})"
+    return (f"{source}: {said}; are their positions right?",)
+
+
+def _degrees(table: pd.DataFrame, column: str, limit: float, source: str) -> pd.Series:
     values = pd.to_numeric(table[column], errors="coerce")
     bad = (values.abs() > limit) | (values.isna() & table[column].notna())
     if (row := _first_row(bad)) is not None:
         value = _shown(table[column].iloc[row])
-        raise InputError(f"{path} row {row + 1}: {column} {value} is not in [-{limit:g}, {limit:g}]")
+        raise InputError(f"{source} row {row + 1}: {column} {value} is not in [-{limit:g}, {limit:g}]")
     return values.astype(np.float64)
 
 
@@ -363,6 +442,10 @@ def _checked(table: pd.DataFrame, source: str, unknown_positions: bool) -> pd.Da
         table["heading"] = np.nan
     for column in ("easting", "northing", "heading", *(c for c in POSE if c in table)):
         table[column] = _finite(table[column], source)
+    for column in ("easting", "northing", *(c for c in POSE[:3] if c in table)):
+        if (row := _first_row(table[column].abs() > FARTHEST)) is not None:
+            value = table[column].iloc[row]
+            raise InputError(f"{source} row {row + 1}: {column} {value:g} m is off the earth; give metres")
     unplaced = table["easting"].isna() | table["northing"].isna()
     if not unknown_positions and (row := _first_row(unplaced)) is not None:
         count = f"{unplaced.sum()} rows lack one"

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samespot.errors import InputError
-from samespot.places.pose import PoseFrame, ground_pose
+from samespot.places.pose import PoseFrame, not_unit, pose_columns
 from samespot.places.table import MissingImages, Places
+from samespot.places.wording import unknown_part
 
 LAYOUT = """\
 TB-Places/
@@ -36,22 +37,21 @@ def read(
     root: Path, part: str, *, missing_images: MissingImages = "warn", frame: PoseFrame = FRAME
 ) -> Places:
     """One recording session. `frame` says which camera axis looks ahead and which world axis is up."""
-    if part not in parts(root):
-        raise InputError(
-            f"{root}: no part {part!r} of TB-Places; there are: {', '.join(parts(root)) or 'none'}"
-        )
+    there = parts(root)
+    if part not in there:
+        raise unknown_part(root, part, "TB-Places", "tb-places", there)
     source = root / f"{part}.json"
     index = _load(source)
     names, poses = _names(index, source), _poses(index, source)
     if len(names) != len(poses):
         raise InputError(f"{source}: {len(names)} im_paths but {len(poses)} poses; the file is not whole")
-    centres, rotations = poses[:, :3], _rotations(poses, source)
-    easting, northing, heading = ground_pose(centres, rotations, frame)
     images = _under_root(root, part, names, str(index.get("im_prefix", "")))
-    columns: dict[str, Any] = {"image": images, "easting": easting, "northing": northing, "heading": heading}
-    columns |= dict(zip(("tx", "ty", "tz"), centres.T, strict=True))
-    columns |= dict(zip(("qw", "qx", "qy", "qz"), rotations.T, strict=True))
-    columns |= {"sequence": [str(PurePosixPath(image).parent) for image in images], "split": part}
+    columns: dict[str, Any] = {
+        "image": images,
+        **pose_columns(poses[:, :3], _rotations(poses, source), frame),
+        "sequence": [str(PurePosixPath(image).parent) for image in images],
+        "split": part,
+    }
     return Places.build(root, columns, source=source, missing_images=missing_images)
 
 
@@ -97,8 +97,7 @@ def _poses(index: dict[str, Any], source: Path) -> NDArray[np.float64]:
 
 def _rotations(poses: NDArray[np.float64], source: Path) -> NDArray[np.float64]:
     q = poses[:, [6, 3, 4, 5]]
-    length = np.linalg.norm(q, axis=1)
-    bad = np.flatnonzero(np.abs(length - 1.0) > 1e-2)
+    length, bad = np.linalg.norm(q, axis=1), not_unit(q)
     if len(bad):
         raise InputError(
             f"{source}: the quaternion of poses[{bad[0]}] has length {length[bad[0]]:.3g}, not 1"

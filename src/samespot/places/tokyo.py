@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 
 from samespot.errors import InputError
-from samespot.places.dbstruct import find_images, named_parts, read_listing, struct_files
+from samespot.places.dbstruct import find_images, listed_places, named_parts, read_listing, struct_files
 from samespot.places.table import MissingImages, Places
+from samespot.places.wording import unknown_part
 
 PROJECTION = (
     "EPSG:32654"  # UTM 54N; the latitude and longitude in the names of Time Machine images agree with it
@@ -80,24 +81,13 @@ def read(root: Path, part: str, *, missing_images: MissingImages = "warn") -> Pl
     (year and month) and `latitude`, `longitude`; queries of 24/7 `condition` (day, sunset, night).
     """
     root = Path(root)
-    if part not in parts(root):
-        there = parts(root)
-        told = (
-            f"the parts are {', '.join(there)}"
-            if there
-            else "no datasets/tokyo247.mat or tokyoTM_*.mat is there"
-        )
-        raise InputError(f"{root}: no part {part!r} of Tokyo; {told}")
+    there = parts(root)
+    if part not in there:
+        raise unknown_part(root, part, "Tokyo", "tokyo", there)
     stem, _, side = part.rpartition("/")
     source = _files(root)[stem]
     listing = read_listing(source, side)
-    columns: dict[str, Any] = {
-        "image": find_images(root, listing.images, *_where(stem, side))[0],
-        "easting": listing.utm[:, 0],
-        "northing": listing.utm[:, 1],
-        "heading": np.nan,
-        "split": "map" if side == "database" else "query",
-    }
+    columns: dict[str, Any] = {"image": find_images(root, listing.images, *_where(stem, side))[0]}
     if listing.month is not None:
         columns["time"] = listing.month
     if part == "tokyo247/query":
@@ -105,14 +95,7 @@ def read(root: Path, part: str, *, missing_images: MissingImages = "warn") -> Pl
     else:
         columns |= _cut(pd.Series(listing.images), stem, source)
         note = NO_COMPASS
-    return Places.build(
-        root,
-        columns,
-        source=source,
-        projection=PROJECTION,
-        notes=(f"{source}: {note}",),
-        missing_images=missing_images,
-    )
+    return listed_places(root, listing, columns, PROJECTION, note, missing_images)
 
 
 def _files(root: Path) -> dict[str, Path]:

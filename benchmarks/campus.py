@@ -1,0 +1,248 @@
+"""What training buys on real photos: recipes on the campus set, by the protocol campus-east.
+
+    python benchmarks/campus.py CAMPUS --weights VGG16.safetensors --suite strategies --out docs/results/strategies.json
+
+A suite is a list of named recipes; each is trained with every seed from the same start, then described and
+evaluated without whitening, and whitened (PCA) on the evaluated map or on the training photos. Every line of the
+result holds the recipe, the seed and the recalls, so that any table can be made of it later.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from samespot.model.network import PlaceNet
+from samespot.overlap.annotate import label_pairs, label_within
+from samespot.overlap.task import preset_tasks
+from samespot.training.options import TrainingOptions
+from samespot.training.presets import preset_options
+from samespot.training.sets import LabelledSet
+from samespot.training.trainer import train
+from samespot.training.validation import Validation, nearest, recall
+from samespot.training.validation_sets import campus_east
+
+DIMS = (32, 64, 128, 256, 512, 1024)
+CACHED = {"cache_frozen": "device"}  # the same result in a third of the time, where nothing is augmented
+ALL = {"batches": "all", "learning_rate": 1.0}
+THIRDS = {"class_weights": (1 / 3, 1 / 3, 1 / 3)}
+STRONG = {**ALL, **THIRDS, "learning_rate": 2.0, "schedule": "cosine", "augment": 1.0}
+SUITES: dict[str, dict[str, dict[str, Any]]] = {
+    "strategies": {
+        "binary": {"batches": "binary", **CACHED},
+        "A": {"batches": "A", **CACHED},
+        "B": {"batches": "B", **CACHED},
+        "C": {"batches": "C", **CACHED},
+        "D": {"batches": "D", **CACHED},
+        "all": {**ALL, **CACHED},
+    },
+    "rates": {
+        "A lr 0.3": {"batches": "A", "learning_rate": 0.3, **CACHED},
+        "A lr 1": {"batches": "A", "learning_rate": 1.0, **CACHED},
+        "binary lr 0.1": {"batches": "binary", "learning_rate": 0.1, **CACHED},
+        "all thirds": {**ALL, **THIRDS, **CACHED},
+        "all lr 3": {**ALL, "learning_rate": 3.0, **CACHED},
+    },
+    "recipes": {
+        "strong": dict(STRONG),
+        "no augmentation": {**STRONG, "augment": 0.0, **CACHED},
+        "no augmentation, 2000 steps": {**STRONG, "augment": 0.0, "steps": 2000, **CACHED},
+        "no augmentation, 192 pairs": {**STRONG, "augment": 0.0, "batch_pairs": 192, **CACHED},
+        "half augmentation": {**STRONG, "augment": 0.5},
+        "crops": {**STRONG, "crop": 0.25},
+        "flips": {**STRONG, "flip": True},
+        "lr 4": {**STRONG, "learning_rate": 4.0},
+        "momentum": {**STRONG, "momentum": 0.9, "learning_rate": 0.3},
+        "adamw": {**STRONG, "optimiser": "adamw", "learning_rate": 1e-4, "weight_decay": 1e-4},
+        "margin 0.8": {**STRONG, "margin": 0.8},
+        "3 blocks": {**STRONG, "train_blocks": 3},
+        "1500 steps": {**STRONG, "steps": 1500},
+        "192 pairs": {**STRONG, "batch_pairs": 192},
+    },
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("campus", type=Path, nargs="?")
+    parser.add_argument(
+        "--table", type=Path, nargs="+", help="print what these results hold, as a table, and stop"
+    )
+    parser.add_argument(
+        "--weights", type=Path, help="VGG16 convolutions; without it the backbone's own weights"
+    )
+    parser.add_argument(
+        "--suite", default="strategies", help=f"{', '.join(SUITES)}, or a json file of recipes"
+    )
+    parser.add_argument("--only", help="names of recipes, separated by ;")
+    parser.add_argument("--seeds", default="0,1,2", help="seeds, separated by commas")
+    parser.add_argument("--backbone", default="vgg16")
+    parser.add_argument("--untrained", action="store_true", help="also evaluate the network as it comes")
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--seconds", type=float, default=540, help="stop before a run that would end later")
+    asked = parser.parse_args()
+    if asked.table:
+        print_table([json.loads(path.read_text()) for path in asked.table])
+        return
+    if asked.campus is None or asked.out is None:
+        parser.error("give the campus folder and --out, or --table")
+    start = time.perf_counter()
+    data = _load(asked.campus)
+    recipes = SUITES[asked.suite] if asked.suite in SUITES else json.loads(Path(asked.suite).read_text())
+    if asked.only:
+        recipes = {name: recipes[name] for name in asked.only.split(";")}
+    common: dict[str, Any] = {"backbone": asked.backbone, "images_in_memory": "device", "tensorboard": False}
+    if not torch.cuda.is_available():
+        common["images_in_memory"] = "host"
+    if asked.weights:
+        common["weights"] = str(asked.weights)
+    lines: list[dict[str, Any]] = []
+    if asked.untrained:
+        options = preset_options("campus", **common)
+        net = PlaceNet(options.backbone, options.pool, weights=options.weights, image_size=options.image_size)
+        lines.append({"recipe": "off the shelf", "seed": None, **_evaluate(net, data)})
+        _tell(lines[-1])
+    slowest = 0.0
+    for seed in (int(word) for word in asked.seeds.split(",")):
+        for name, changes in recipes.items():
+            if time.perf_counter() - start + 1.1 * slowest > asked.seconds:
+                print(f"left out for lack of time: {name}, seed {seed}")
+                continue
+            begun = time.perf_counter()
+            lines.append(_run(name, preset_options("campus", **{**common, **changes, "seed": seed}), data))
+            slowest = max(slowest, time.perf_counter() - begun)
+            _tell(lines[-1])
+            _write(asked, recipes, lines)
+    _write(asked, recipes, lines)
+
+
+def _load(campus: Path) -> dict[str, Any]:
+    train_task, east = preset_tasks("campus", campus, "error")
+    photos = train_task.queries
+    return {
+        "graded": LabelledSet(photos, photos, label_pairs(photos, photos, 90.0, 30.0)),
+        "binary": LabelledSet(photos, photos, label_within(photos, photos, 15.0, 40.0)),
+        "train": photos,
+        "east": campus_east([east]),
+    }
+
+
+def _run(name: str, options: TrainingOptions, data: dict[str, Any]) -> dict[str, Any]:
+    labels = data["binary" if options.batches == "binary" else "graded"]
+    with tempfile.TemporaryDirectory() as scratch:
+        begun = time.perf_counter()
+        result = train(options, [labels], Path(scratch) / "run", progress=False)
+        seconds = time.perf_counter() - begun
+        assert result.model is not None
+        net = PlaceNet.load(result.model)
+    return {
+        "recipe": name,
+        "seed": options.seed,
+        "options": options.to_dict(),
+        "seconds": round(seconds, 1),
+        "pairs per second": round(result.pairs_per_second, 1),
+        "loss": result.loss,
+        "redrawn": result.redrawn,
+        **_evaluate(net, data),
+    }
+
+
+def _evaluate(net: PlaceNet, data: dict[str, Any]) -> dict[str, Any]:
+    east: Validation = data["east"]
+    net = net.to("cuda" if torch.cuda.is_available() else "cpu").eval()
+    queries, places, photos = (_describe(net, data, name) for name in ("query", "map", "train"))
+    found: dict[str, Any] = {"recall": _recall(queries, places, east)}
+    for name, fitted_on in (("whitened on the map", places), ("whitened on training photos", photos)):
+        found[name] = {
+            str(d): _recall(*(_whitened(x, fitted_on, d) for x in (queries, places)), east)
+            for d in DIMS
+            if d <= min(places.shape)
+        }
+    found["pooling exponent"] = float(net.pool.p.detach()) if hasattr(net.pool, "p") else None
+    return found
+
+
+def _describe(net: PlaceNet, data: dict[str, Any], name: str) -> torch.Tensor:
+    """(n, d) descriptors; images are decoded once for each size and stay in memory."""
+    east: Validation = data["east"]
+    table = {"query": east.queries, "map": east.places, "train": data["train"]}[name]
+    key = (name, net.preprocessing.size)
+    if key not in data:
+        with ThreadPoolExecutor(16) as pool:
+            data[key] = torch.cat(list(pool.map(lambda path: net.preprocessing.read([path]), table.images)))
+    with torch.no_grad():
+        return net.describe_images(data[key], batch_size=256).float().cpu()
+
+
+def _whitened(vectors: torch.Tensor, fitted_on: torch.Tensor, dims: int) -> torch.Tensor:
+    """PCA whitening to `dims`, then unit length, in float64."""
+    sample = fitted_on.double()
+    mean = sample.mean(0)
+    values, directions = torch.linalg.eigh((sample - mean).T @ (sample - mean) / (len(sample) - 1))
+    projection = directions[:, -dims:] / values[-dims:].clamp(min=1e-12).sqrt()
+    return torch.nn.functional.normalize((vectors.double() - mean) @ projection)
+
+
+def _recall(queries: torch.Tensor, places: torch.Tensor, east: Validation) -> dict[str, float]:
+    found = recall(nearest(queries, places, 10), east.positives, (1, 5, 10))
+    return {str(k): round(100 * v, 2) for k, v in found.items()}
+
+
+def _tell(line: dict[str, Any]) -> None:
+    plain = "/".join(f"{v:.1f}" for v in line["recall"].values())
+    best = max(line["whitened on the map"].items(), key=lambda x: x[1]["5"])
+    trained = max(line["whitened on training photos"].items(), key=lambda x: x[1]["5"])
+    print(
+        f"{line['recipe']:>20} seed {line['seed']}: R@1/5/10 {plain}; "
+        f"whitened R@5 {best[1]['5']:.1f} ({best[0]} dims, map), "
+        f"{trained[1]['5']:.1f} ({trained[0]} dims, train); {line.get('seconds', 0):.0f} s",
+        flush=True,
+    )
+
+
+def _write(asked: argparse.Namespace, recipes: dict[str, Any], lines: list[dict[str, Any]]) -> None:
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
+    result = {
+        "command": "python benchmarks/campus.py CAMPUS " + " ".join(sys.argv[2:]),
+        "protocol": "campus-east: within 15 m and 30°, another minute; 523 queries",
+        "device": device,
+        "torch": torch.__version__,
+        "runs": lines,
+    }
+    asked.out.parent.mkdir(parents=True, exist_ok=True)
+    asked.out.write_text(json.dumps(result, indent=1) + "\n")
+
+
+def print_table(results: list[dict[str, Any]]) -> None:
+    """Mean and range over seeds of each recipe: recall as it is, and R@5 whitened to the best size."""
+    runs = [run for result in results for run in result["runs"]]
+    print("| recipe | seeds | R@1 | R@5 | R@10 | R@5 whitened on the map | R@5 whitened on training photos |")
+    print("|---|---|---|---|---|---|---|")
+    for name in dict.fromkeys(run["recipe"] for run in runs):
+        mine = [run for run in runs if run["recipe"] == name]
+        cells = [_mean_and_range([run["recall"][k] for run in mine]) for k in ("1", "5", "10")]
+        for how in ("whitened on the map", "whitened on training photos"):
+            means = {d: float(np.mean([run[how][d]["5"] for run in mine])) for d in mine[0][how]}
+            best = max(means, key=lambda d: means[d])
+            cells.append(f"{_mean_and_range([run[how][best]['5'] for run in mine])} at {best}")
+        print(f"| {name} | {len(mine)} | " + " | ".join(cells) + " |")
+
+
+def _mean_and_range(values: list[float]) -> str:
+    spread = f" ({min(values):.1f}–{max(values):.1f})" if len(values) > 1 else ""
+    return f"{np.mean(values):.1f}{spread}"
+
+
+if __name__ == "__main__":
+    main()

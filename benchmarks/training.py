@@ -1,0 +1,288 @@
+"""How fast a network learns, from JPEG files on disk to updated weights, against two named rivals in one run.
+
+    python benchmarks/training.py [--backbone resnet50] [--steps 60] [--json FILE] [--tiny]
+    python benchmarks/training.py --batches
+
+compute   the same training step with its images already on the GPU: the limit
+samespot  `train` as a user runs it: files read, decoded, copied, augmented by nothing, learned from
+cached    the same with --cache-frozen: the frozen part is not run again
+reference what the reference implementation does with a batch: float32, micro-batches of two pairs copied one by
+          one, the whole network in the graph, one wait for the GPU a micro-batch. Its images are handed to it
+          decoded and normalised, so reading files costs it nothing.
+
+Random weights, the two last blocks trained, GeM, 480 × 640, batches A of 64 pairs. Goals on a GPU: samespot at
+least 0.9 of compute, and at least 12 times the reference. --tiny is a small network on the CPU, to see that it runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from samespot.model.network import PlaceNet
+from samespot.overlap.annotate import label_pairs
+from samespot.places.table import Places
+from samespot.training.batches import Batches
+from samespot.training.fabric import launch
+from samespot.training.gradient import Learner
+from samespot.training.images import FileImages
+from samespot.training.logbook import read_metrics
+from samespot.training.loss import pair_losses
+from samespot.training.options import TrainingOptions
+from samespot.training.sets import LabelledSet
+from samespot.training.trainer import train
+
+WARM_UP = 8  # steps before the clock starts
+
+
+def generated_photos(folder: Path, count: int, size: tuple[int, int]) -> LabelledSet:
+    """JPEG files that weigh what street photos weigh (about 0.2 bytes a pixel and more), along a street."""
+    from PIL import Image
+
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def write(number: int) -> None:
+        dice = np.random.default_rng(number)
+        coarse = Image.fromarray(dice.integers(0, 256, (size[0] // 20, size[1] // 20, 3), dtype=np.uint8))
+        smooth = np.asarray(coarse.resize((size[1], size[0]), Image.Resampling.BICUBIC), dtype=np.float32)
+        grain = dice.normal(0.0, 12.0, (*size, 1)).astype(np.float32)
+        photo = Image.fromarray((smooth + grain).clip(0, 255).astype(np.uint8))
+        photo.save(folder / f"{number}.jpg", quality=85)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(write, range(count)))
+    columns = {
+        "image": [f"{i}.jpg" for i in range(count)],
+        "easting": np.zeros(count),
+        "northing": np.arange(count) * 3.0,
+        "heading": np.full(count, 90.0),
+    }
+    table = Places.build(folder, columns)
+    return LabelledSet(table, table, label_pairs(table, table))
+
+
+def measure_compute(options: TrainingOptions, photos: LabelledSet, steps: int) -> dict[str, float]:
+    """The same learner, optimiser and batch size; one batch of images, on the device from the start."""
+    fabric, half = launch(options)
+    net = fresh_net(options)
+    learner = Learner(net, options, fabric.device, fabric.autocast, half=half)
+    optimiser = torch.optim.SGD([p for p in net.parameters() if p.requires_grad], 1e-4)
+    batches = Batches([photos], options.batches, options.batch_pairs)
+    batch = batches(0)
+    files = FileImages(batches.images, net.preprocessing, fabric.device)
+    loaded = files.load(batch.images)
+    files.close()
+
+    def step() -> None:
+        learner.backward(batch, loaded)
+        optimiser.step()
+        optimiser.zero_grad(set_to_none=True)
+
+    return {"pairs/s": options.batch_pairs * timed(step, steps, fabric.device), **peak(fabric.device)}
+
+
+def measure_samespot(
+    options: TrainingOptions, photos: LabelledSet, steps: int, run: Path
+) -> dict[str, float]:
+    """`train` itself; the rate between the log after the warm-up and the last one."""
+    device = launch(options)[0].device
+    reset_peak(device)
+    train(
+        options.with_changes(steps=WARM_UP + steps, log_every=WARM_UP),
+        [photos],
+        run,
+        net=fresh_net(options),
+        progress=False,
+    )
+    first, last = read_metrics(run)[0], read_metrics(run)[-1]
+    seconds = [m["pairs"] / m["pairs_per_second"] for m in (first, last)]
+    rate = (last["pairs"] - first["pairs"]) / (seconds[1] - seconds[0])
+    return {"pairs/s": rate, **peak(device)}
+
+
+def measure_reference(options: TrainingOptions, photos: LabelledSet, steps: int) -> dict[str, float]:
+    """The reference's way with a batch, on images that are already decoded and normalised in host memory."""
+    device = launch(options)[0].device
+    reset_peak(device)
+    net = fresh_net(options.with_changes(train_blocks="all"))
+    net.update_statistics = True  # its batch norms are in training mode
+    net = net.train().to(device)
+    optimiser = torch.optim.SGD(net.parameters(), 1e-4)
+    batches = Batches([photos], options.batches, options.batch_pairs)
+    batch = batches(0)
+    files = FileImages(batches.images, net.preprocessing, torch.device("cpu"))
+    pixels = net.preprocessing.normalise(files.load(batch.images).values)
+    files.close()
+    first, second = pixels.chunk(2)
+    similarity = torch.from_numpy(batch.similarity)
+    micro = 2
+
+    def step() -> None:
+        parts = options.batch_pairs // micro
+        for start in range(0, options.batch_pairs, micro):
+            some = slice(start, start + micro)
+            x, y = net(first[some].to(device)), net(second[some].to(device))
+            losses = pair_losses(x, y, similarity[some].to(device))
+            (losses == 0).sum().item()
+            (losses.mean() / parts).backward()
+        optimiser.step()
+        optimiser.zero_grad()
+
+    rate = timed(step, max(2, steps // 10), device, warm_up=1)
+    return {"pairs/s": options.batch_pairs * rate, **peak(device)}
+
+
+def measure_batches(steps: int = 300) -> dict[str, float]:
+    """Milliseconds to draw a batch of 64 pairs from labels of MSLS's size: 22 cities, 500,000 × 900,000 pairs."""
+    dice = np.random.default_rng(0)
+
+    def city(name: str, count: int) -> Places:
+        columns = {
+            "image": [f"{name}{i}.jpg" for i in range(count)],
+            "easting": dice.random(count) * 3000.0,
+            "northing": dice.random(count) * 3000.0,
+            "heading": dice.random(count) * 360.0,
+        }
+        return Places.build("nowhere", columns, missing_images="ignore")
+
+    milliseconds = {}
+    with tempfile.TemporaryDirectory() as folder:
+        sets = []
+        for number in range(22):
+            queries, places = city(f"q{number}-", 500_000 // 22), city(f"m{number}-", 900_000 // 22)
+            labels = label_pairs(queries, places, out=Path(folder) / str(number))
+            sets.append(LabelledSet(queries, places, labels))
+        for strategy in ("A", "B", "C", "D", "binary", "all"):
+            batches = Batches(sets, strategy, order="refill")
+            batches(0)
+            start = time.perf_counter()
+            for step in range(1, steps + 1):
+                batches(step)
+            milliseconds[f"{strategy} [ms]"] = 1e3 * (time.perf_counter() - start) / steps
+    return milliseconds
+
+
+def fresh_net(options: TrainingOptions) -> PlaceNet:
+    torch.manual_seed(0)
+    return PlaceNet(
+        options.backbone, pretrained=False, train_blocks=options.train_blocks, image_size=options.image_size
+    ).train()
+
+
+def timed(step: Callable[[], None], steps: int, device: torch.device, warm_up: int = WARM_UP) -> float:
+    """Steps a second."""
+    reset_peak(device)
+    for _ in range(warm_up):
+        step()
+    wait_for(device)
+    start = time.perf_counter()
+    for _ in range(steps):
+        step()
+    wait_for(device)
+    return steps / (time.perf_counter() - start)
+
+
+def wait_for(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def reset_peak(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats(device)
+
+
+def peak(device: torch.device) -> dict[str, float]:
+    if device.type != "cuda":
+        return {}
+    return {"peak GPU memory [GB]": torch.cuda.max_memory_allocated(device) / 1e9}
+
+
+def measure(asked: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    tiny = asked.tiny
+    options = TrainingOptions(
+        backbone="test_resnet.r160_in1k" if tiny else asked.backbone,
+        pretrained=False,
+        image_size=(64, 64) if tiny else (480, 640),
+        batch_pairs=8 if tiny else 64,
+        schedule="constant",
+        learning_rate=1e-4,
+        checkpoint_every=10**9,
+        tensorboard=False,
+        compile=asked.compile,
+        device="cpu" if tiny else "auto",
+    )
+    steps = 8 if tiny else asked.steps
+    photos = generated_photos(folder / "photos", 32 if tiny else asked.photos, options.image_size)
+    sizes = [path.stat().st_size for path in photos.queries.images]
+    on_gpu = not tiny and torch.cuda.is_available()
+    print(
+        f"{len(sizes)} JPEG files of {np.mean(sizes) / 1e3:.0f} kB, {options.backbone}, {options.batch_pairs} pairs"
+    )
+    rows: dict[str, dict[str, float]] = {"compute": measure_compute(options, photos, steps)}
+    show("compute", rows)
+    for decode in ("cpu", "gpu") if on_gpu else ("cpu",):
+        name = f"samespot, decoded on the {decode.upper()}"
+        rows[name] = measure_samespot(options.with_changes(decode=decode), photos, steps, folder / decode)
+        show(name, rows)
+    cached = options.with_changes(cache_frozen="device")
+    rows["samespot, cached"] = measure_samespot(cached, photos, steps, folder / "cached")
+    show("samespot, cached", rows)
+    rows["reference"] = measure_reference(options, photos, steps)
+    show("reference", rows)
+    best = max(row["pairs/s"] for name, row in rows.items() if "decoded" in name)
+    return {
+        "device": torch.cuda.get_device_name() if on_gpu else "cpu",
+        "torch": torch.__version__,
+        "cores": os.cpu_count(),
+        "options": options.to_dict(),
+        "rows": rows,
+        "samespot over compute (goal 0.9)": best / rows["compute"]["pairs/s"],
+        "samespot over reference (goal 12)": best / rows["reference"]["pairs/s"],
+        "cached over samespot": rows["samespot, cached"]["pairs/s"] / best,
+    }
+
+
+def show(name: str, rows: dict[str, dict[str, float]]) -> None:
+    facts = "  ".join(f"{key} {value:,.1f}" for key, value in rows[name].items())
+    print(f"  {name:<30} {facts}", flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--backbone", default="resnet50")
+    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--photos", type=int, default=512)
+    parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--tiny", action="store_true", help="a small network on the CPU")
+    parser.add_argument("--batches", action="store_true", help="only the time to draw a batch")
+    parser.add_argument("--json", type=Path)
+    asked = parser.parse_args()
+    result: dict[str, Any] = measure_batches() if asked.batches else measure_in_scratch(asked)
+    for name, value in result.items():
+        if isinstance(value, float):
+            print(f"  {name}: {value:.3g}")
+    if asked.json:
+        asked.json.write_text(json.dumps(result, indent=1) + "\n")
+
+
+def measure_in_scratch(asked: argparse.Namespace) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        return measure(asked, Path(folder))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What the commands do between reading their options and calling the library."""

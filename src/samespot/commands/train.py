@@ -1,0 +1,143 @@
+"""What a user asks `samespot train` for, turned into labelled sets and a validation."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from samespot.commands.words import flag_of, parse_size, parse_within, refuse_absent_gpu, refuse_ineffective
+from samespot.errors import InputError
+from samespot.overlap.labels import PairLabels
+from samespot.overlap.task import LabelTask, Progress, Within, preset_tasks, run_task
+from samespot.places.catalogue import open_places
+from samespot.training.loss import parse_class_weights
+from samespot.training.options import TrainingOptions
+from samespot.training.presets import preset as preset_named
+from samespot.training.sets import LabelledSet
+from samespot.training.strategies import strategy_named
+from samespot.training.validation import Validation
+from samespot.training.validation_sets import held_out, preset_validation
+
+WITHIN = "25m"
+
+
+@dataclass(frozen=True)
+class TrainRequest:
+    """Where the photos and their labels are. Options of the training itself are `TrainingOptions`."""
+
+    places: Path
+    map: Path | None = None
+    labels: Path | None = None  # a label folder; with a preset, the folder of all its label folders
+    preset: str | None = None
+    only: str | None = None  # of a preset: these sets, e.g. "london,paris" or "heads"
+    validate: Path | None = None  # queries
+    validate_map: Path | None = None
+    within: str | None = None  # what counts as found there; WITHIN where nothing was typed
+
+    def __post_init__(self) -> None:
+        """Whatever can be known to be wrong before a file is read."""
+        if self.preset is None:
+            refuse_ineffective(self, ("only",), "without --preset")
+        else:
+            refuse_ineffective(self, ("map",), f"with --preset {self.preset}")
+        if self.validate is None:
+            refuse_ineffective(self, ("validate_map", "within"), "without --validate")
+        elif self.validate_map is None:
+            raise InputError("--validate needs --validate-map, the images to find its queries among")
+        parse_within(self.within or WITHIN)
+
+
+def training_options(asked: TrainRequest, changes: dict[str, Any]) -> TrainingOptions:
+    """The preset's options, or the defaults, with what the user changed."""
+    start = TrainingOptions() if asked.preset is None else preset_named(asked.preset).options
+    options = start.with_changes(**changes)
+    refuse_absent_gpu(options.device)
+    return options
+
+
+def option_changes(given: dict[str, Any]) -> dict[str, Any]:
+    """The training options among what was given on the command line, its words turned into values."""
+    parsers: dict[str, Callable[[str], Any]] = {
+        "image_size": parse_size,
+        "class_weights": parse_class_weights,
+        "train_blocks": lambda words: words if words == "all" else int(words),
+        "pretrained": lambda words: {"yes": True, "no": False}.get(words, words),
+    }
+    names = {field.name for field in fields(TrainingOptions)}
+    changes = {name: value for name, value in given.items() if name in names}
+    for name, parse in parsers.items():
+        if name in changes:
+            try:
+                changes[name] = parse(changes[name])
+            except InputError:
+                raise
+            except ValueError:
+                raise InputError(
+                    f"{flag_of(name)} {changes[name]!r} is not understood; see samespot train --help"
+                ) from None
+    return changes
+
+
+def training_data(
+    asked: TrainRequest, options: TrainingOptions, progress: Progress | None = None
+) -> tuple[list[LabelledSet], Validation | None]:
+    """The sets to learn from, labelled now where they are not yet, and what to validate on."""
+    if asked.preset is None:
+        return [_one_set(asked)], _validation(asked)
+    binary = strategy_named(options.batches).binary
+    validation = _validation(asked)  # a mistake in it is said before hours of labelling
+    sets, others = [], []
+    for task in preset_tasks(asked.preset, asked.places):
+        if held_out(asked.preset, task.name):
+            others.append(task)
+        elif asked.only is None or _chosen(task.name, asked.only):
+            sets.append(_labelled(asked, task, binary, progress))
+    if not sets:
+        raise InputError(
+            f"{asked.places}: nothing to train on for --preset {asked.preset} --only {asked.only}"
+        )
+    return sets, validation or preset_validation(asked.preset, others)
+
+
+def _one_set(asked: TrainRequest) -> LabelledSet:
+    if asked.labels is None:
+        raise InputError("--labels is missing: the folder that `samespot label` wrote for these places")
+    queries = open_places(asked.places)
+    places = queries if asked.map is None else open_places(asked.map, onto=queries.projection)
+    return LabelledSet(queries, places, PairLabels.open(asked.labels))
+
+
+def _chosen(name: str, only: str) -> bool:
+    return any(name == word.strip() or name.startswith(f"{word.strip()}-") for word in only.split(","))
+
+
+def _labelled(asked: TrainRequest, task: LabelTask, binary: bool, progress: Progress | None) -> LabelledSet:
+    """Open the labels of a task, or make them. Binary batches learn from the preset's binary rule, if it has one."""
+    assert asked.preset is not None
+    limits = preset_named(asked.preset).within
+    by_distance = binary and limits is not None
+    if by_distance and limits is not None:
+        task = replace(task, rule=Within(*limits))
+    folder = (asked.labels or Path("labels")) / task.name / ("binary" if by_distance else "labels")
+    if not (folder / "meta.json").is_file():
+        if int(os.environ.get("WORLD_SIZE", "1")) > 1:  # processes would write it all at once
+            how = (
+                "--batches binary once on one process"
+                if by_distance
+                else f"`samespot label --preset {asked.preset}`"
+            )
+            raise InputError(f"{folder}: no labels yet; make them first with {how}")
+        run_task(task, folder, progress)
+    return LabelledSet(task.queries, task.places, PairLabels.open(folder))
+
+
+def _validation(asked: TrainRequest) -> Validation | None:
+    if asked.validate is None or asked.validate_map is None:
+        return None
+    queries = open_places(asked.validate)
+    places = open_places(asked.validate_map, onto=queries.projection)
+    limits = parse_within(asked.within or WITHIN)
+    return Validation.within(queries, places, limits.metres, limits.degrees)

@@ -1,0 +1,23 @@
+"""What all readers say in the same words: the first few of many names, and which parts there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from samespot.errors import InputError
+
+
+def first_few(names: Sequence[object], count: int = 3) -> str:
+    """`a, b, c, …`: enough of a list to recognise it by."""
+    return ", ".join(str(name) for name in names[:count]) + (", …" if len(names) > count else "")
+
+
+def unknown_part(root: Path, part: str, title: str, name: str, there: Sequence[str]) -> InputError:
+    """The answer to a part that is not there; `name` is what `samespot datasets` calls the data set."""
+    told = (
+        f"the parts are {first_few(there, 6)}"
+        if there
+        else f"it has none here, and `samespot datasets --layout {name}` shows what is expected"
+    )
+    return InputError(f"{root}: no part {part!r} of {title}; {told}")

@@ -1,0 +1,128 @@
+"""Why run the frozen part again? It makes the same of an image each time, so its output is computed once and kept."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from samespot.errors import InputError
+from samespot.model.checkpoint import tensors_digest
+from samespot.model.preprocess import Preprocessing
+from samespot.training.checkpoints import write_whole
+from samespot.training.images import FileImages, Kept, in_blocks, require_room, wait_for
+from samespot.training.sets import ImageList
+
+Tick = Callable[[int], None]
+_DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+
+
+def keep_features(
+    files: FileImages,
+    frozen: Callable[[Tensor], Tensor],
+    where: Literal["memory", "device", "file"],
+    *,
+    fingerprint: str,
+    dtype: str = "exact",
+    folder: Path | None = None,
+    block: int = 32,
+    tick: Tick = lambda _: None,
+    may_write: bool = True,
+    wait: Callable[[], None] = lambda: None,
+) -> Kept:
+    """Run every image through `frozen` (uint8 images on the device -> features at the cut) and keep the result.
+
+    A file is used again as long as its `fingerprint` (weights, preprocessing, images) is the same. `may_write`
+    is true for one process of several; the others `wait` until the file is there.
+    """
+    first = frozen(files.load(np.zeros(1, dtype=np.int64)).values)
+    kind = first.dtype if dtype == "exact" else _DTYPES[dtype]
+    shape = (len(files.images), *first.shape[1:])
+    size = int(np.prod(shape)) * kind.itemsize
+    if where == "file":
+        assert folder is not None
+        facts = {"fingerprint": fingerprint, "shape": list(shape), "dtype": str(kind).removeprefix("torch.")}
+        if may_write and _facts_of(folder) != facts:
+            _require_disk(size, folder)
+            values, good = _create_file(folder, shape, kind)
+            _fill(values, good, files, frozen, block, tick)
+            write_whole(folder / "good.raw", np.packbits(good).tobytes())
+            write_whole(folder / "facts.json", json.dumps(facts, indent=1).encode())
+        wait()
+        return Kept(*_open_file(folder, shape, kind), files.device, features=True)
+    place = files.device if where == "device" else torch.device("cpu")
+    require_room(size, place, "the frozen features of all images", "use --cache-frozen file, or none")
+    values, good = torch.empty(shape, dtype=kind, device=place), np.ones(shape[0], dtype=bool)
+    _fill(values, good, files, frozen, block, tick)
+    return Kept(values, good, files.device, features=True)
+
+
+def fingerprint_of(trunk: nn.Module, preprocessing: Preprocessing, images: ImageList, precision: str) -> str:
+    """Changes whenever the features of any image would."""
+    h = hashlib.sha256(tensors_digest(trunk.state_dict()).encode())
+    h.update(json.dumps([preprocessing.to_dict(), precision]).encode())
+    for number in range(len(images)):
+        path = images.path(number)
+        facts = path.stat() if path.is_file() else None
+        h.update(f"{path} {facts and (facts.st_size, facts.st_mtime_ns)}\n".encode())
+    return h.hexdigest()
+
+
+def _fill(
+    values: Tensor,
+    good: NDArray[np.bool_],
+    files: FileImages,
+    frozen: Callable[[Tensor], Tensor],
+    block: int,
+    tick: Tick,
+) -> None:
+    for numbers in in_blocks(len(values), block):
+        loaded = files.load(numbers)
+        values[numbers[0] : numbers[-1] + 1] = frozen(loaded.values).to(values.device, values.dtype)
+        good[numbers] = loaded.good
+        tick(len(numbers))
+    wait_for(values.device)
+
+
+def _facts_of(folder: Path) -> dict[str, Any] | None:
+    try:
+        facts = json.loads((folder / "facts.json").read_text())
+    except (OSError, ValueError):
+        return None
+    return facts if isinstance(facts, dict) else None
+
+
+def _require_disk(size: int, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(folder).free
+    if size > 0.95 * free:
+        raise InputError(
+            f"{folder}: the frozen features need {size / 1e9:.1f} GB, and {free / 1e9:.1f} GB of disk are free; "
+            "give another --cache-dir, or leave out --cache-frozen"
+        )
+
+
+def _create_file(folder: Path, shape: tuple[int, ...], kind: torch.dtype) -> tuple[Tensor, NDArray[np.bool_]]:
+    (folder / "facts.json").unlink(missing_ok=True)  # from here on the old features are gone
+    (folder / "features.raw").unlink(missing_ok=True)
+    return _map_file(folder, shape, kind, "w+"), np.ones(shape[0], dtype=bool)
+
+
+def _open_file(folder: Path, shape: tuple[int, ...], kind: torch.dtype) -> tuple[Tensor, NDArray[np.bool_]]:
+    bits = np.frombuffer((folder / "good.raw").read_bytes(), dtype=np.uint8)
+    return _map_file(folder, shape, kind, "r+"), np.unpackbits(bits, count=shape[0]).astype(bool)
+
+
+def _map_file(folder: Path, shape: tuple[int, ...], kind: torch.dtype, mode: Literal["r+", "w+"]) -> Tensor:
+    # as plain bytes, since numpy knows no bfloat16
+    width = int(np.prod(shape[1:])) * kind.itemsize
+    raw = np.memmap(folder / "features.raw", dtype=np.uint8, mode=mode, shape=(shape[0], width))
+    return torch.from_numpy(raw).view(kind).view(shape)

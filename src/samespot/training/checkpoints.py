@@ -1,0 +1,100 @@
+"""What survives a kill: checkpoints that are there whole or not at all, and checked before they are trusted."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import io
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from samespot.errors import InputError
+
+_NAME = re.compile(r"step-(\d{9})\.pt$")
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+UNWRITABLE = _FULL | {errno.EACCES, errno.EROFS, errno.EIO}
+
+
+class TrainingStopped(InputError):  # noqa: N818 - nothing is wrong with a run that was asked to stop
+    """Training cannot go on; one line says why, at which step, and what is kept."""
+
+
+class Checkpoints:
+    """The checkpoints of a run, newest last. Each is a file of tensors and plain values, and its digest."""
+
+    def __init__(self, folder: Path, keep: int = 2) -> None:
+        self.folder, self.keep = folder, keep
+
+    def steps(self) -> list[int]:
+        found = (_NAME.search(path.name) for path in self.folder.glob("step-*.pt"))
+        return sorted(int(match[1]) for match in found if match)
+
+    def save(self, step: int, state: dict[str, Any]) -> Path:
+        """Write a checkpoint, then drop the ones that are too many."""
+        path = self._path(step)
+        buffer = io.BytesIO()
+        torch.save(state, buffer)
+        content = buffer.getbuffer()
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            # the digest first: a checkpoint without one is not trusted
+            write_whole(_digest_path(path), hashlib.sha256(content).hexdigest().encode())
+            write_whole(path, content)
+        except OSError as error:
+            raise stopped_by(error, step, path, self.steps()) from error
+        for old in self.steps()[: -self.keep]:
+            self._path(old).unlink(missing_ok=True)
+            _digest_path(self._path(old)).unlink(missing_ok=True)
+        return path
+
+    def newest(self) -> tuple[dict[str, Any] | None, list[str]]:
+        """The newest checkpoint that is whole, and a warning for each broken one that was passed over."""
+        warnings: list[str] = []
+        for step in reversed(self.steps()):
+            path = self._path(step)
+            try:
+                content = path.read_bytes()
+                if hashlib.sha256(content).hexdigest() != _digest_path(path).read_text().strip():
+                    raise ValueError("its digest does not match")
+                state = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+            except (
+                Exception
+            ) as error:  # torch.load fails in many ways; whichever it is, the one before may do
+                reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+                warnings.append(f"{path}: broken checkpoint ({reason}); going back to the one before")
+                continue
+            return state, warnings
+        return None, warnings
+
+    def _path(self, step: int) -> Path:
+        return self.folder / f"step-{step:09d}.pt"
+
+
+def write_whole(path: Path, content: bytes | memoryview) -> None:
+    """Put a file in place at once: a reader, or a kill, sees the old one or the new one."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        with partial.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def stopped_by(error: OSError, step: int, path: Path, kept: list[int]) -> TrainingStopped:
+    """The one line for a full disk and the like."""
+    full = error.errno in _FULL
+    reason = "the disk is full" if full else (error.strerror or str(error))
+    last = f"the checkpoint of step {kept[-1]} is intact" if kept else "there is no earlier checkpoint"
+    remedy = "free some space and pass --resume" if full else "mend that and pass --resume"
+    return TrainingStopped(f"{path}: cannot write at step {step} ({reason}); {last}; {remedy}")
+
+
+def _digest_path(path: Path) -> Path:
+    return path.with_suffix(".sha256")

@@ -1,0 +1,220 @@
+"""What does one batch teach? Its loss and gradient, whole or in micro-batches, in one process or several.
+
+The gradient is always that of the mean loss over the global batch:
+
+- pair loss: each micro-batch adds its share of the sum, and nothing else couples the pairs;
+- all pairs: every descriptor meets every other, so descriptors are first computed without a graph, the loss is
+  derived with respect to them, and each micro-batch is run again to carry its part back (gradient caching).
+
+Processes gather descriptors where the loss needs them, and their gradients are summed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from samespot.model.network import PlaceNet
+from samespot.training.augment import Augmentation, draw_augmentation
+from samespot.training.batches import Batch
+from samespot.training.images import Loaded, send
+from samespot.training.loss import all_pairs_loss, pair_losses
+from samespot.training.options import TrainingOptions
+
+
+@dataclass(frozen=True)
+class StepStats:
+    """Sums over this process's part of the batch, as tensors, so that nothing waits for the device."""
+
+    loss: Tensor  # () part of the mean loss; the parts of all processes sum to it
+    zero: Tensor  # () part of the share of pairs whose loss is 0
+
+
+class Learner:
+    """The network as it is trained: a folded frozen trunk without a graph, and the trained part."""
+
+    def __init__(
+        self,
+        net: PlaceNet,
+        options: TrainingOptions,
+        device: torch.device,
+        autocast: Callable[[], AbstractContextManager[Any]],
+        *,
+        half: torch.dtype | None = None,
+        rank: int = 0,
+        processes: int = 1,
+    ) -> None:
+        self.options, self.device, self.autocast = options, device, autocast
+        self.rank, self.processes, self.half = rank, processes, half
+        # folded on the CPU, in full precision: TF32 would blur the check that folding changes nothing
+        trunk = net.cpu().frozen_trunk(fold=True)
+        self.net = net.to(device).to(memory_format=torch.channels_last)
+        self.trunk = _prepare_trunk(trunk, device, half)
+        self._frozen: Callable[[Tensor], Tensor] = self.trunk
+        self._trained: Callable[[Tensor], Tensor] = net.trained
+        if options.compile:
+            self._frozen = torch.compile(self.trunk)
+            self._trained = torch.compile(net.trained)
+        self._channels_last = True
+        constants = torch.tensor([net.preprocessing.mean, net.preprocessing.std], dtype=torch.float32)
+        self._mean: Tensor
+        self._std: Tensor
+        self._mean, self._std = constants.to(device)[:, :, None, None]
+
+    # ---- the way of an image ----
+
+    def frozen(self, images: Tensor, augmentation: Augmentation | None = None) -> Tensor:
+        """uint8 images on the device -> features at the cut, without a graph."""
+        with torch.no_grad(), self.autocast():
+            pixels = images if augmentation is None else augmentation(images)
+            pixels = self._normalise(pixels)
+            features = self._frozen(pixels.contiguous(memory_format=torch.channels_last))
+            self._channels_last = features.is_contiguous(memory_format=torch.channels_last)
+            return features
+
+    def _normalise(self, pixels: Tensor) -> Tensor:
+        """`Preprocessing.normalise` to the last bit, with constants that are on the device already: copying them
+        there for each batch would make the host wait for the GPU."""
+        preprocessing = self.net.preprocessing
+        values = pixels.float() * (preprocessing.value_range / 255.0)
+        if preprocessing.channels == "BGR":
+            values = values.flip(1)
+        return (values - self._mean) / self._std
+
+    def describe(self, features: Tensor) -> Tensor:
+        """Features at the cut -> descriptors (n, d) in float32, with a graph where gradients are on."""
+        with self.autocast():
+            return self._trained(features)
+
+    def describe_images(self, images: Tensor) -> Tensor:
+        """uint8 images on the device -> descriptors, without a graph and without learning from them."""
+        was_training = self.net.training
+        self.net.eval()
+        with torch.inference_mode():
+            descriptors = self.describe(self.frozen(images))
+        self.net.train(was_training)
+        return descriptors
+
+    # ---- one batch ----
+
+    def backward(self, batch: Batch, loaded: Loaded) -> StepStats:
+        """Add the gradient of this process's part of a batch to the parameters. `batch` is that part."""
+        rows = self._augmentation_rows(batch)
+        if batch.in_batch is not None:
+            return self._backward_all(batch.in_batch, loaded, rows)
+        return self._backward_pairs(batch, loaded, rows)
+
+    def sync_gradients(self) -> None:
+        """Sum the gradients of all processes."""
+        if self.processes == 1:
+            return
+        gradients = [p.grad for p in self.net.parameters() if p.grad is not None]
+        flat = torch.cat([gradient.flatten() for gradient in gradients])
+        dist.all_reduce(flat)
+        start = 0
+        for gradient in gradients:
+            gradient.copy_(flat[start : start + gradient.numel()].view_as(gradient))
+            start += gradient.numel()
+
+    def _backward_pairs(self, batch: Batch, loaded: Loaded, rows: Augmentation | None) -> StepStats:
+        pairs, everywhere = len(batch), len(batch) * self.processes
+        similarity = send(batch.similarity, self.device)
+        # a pair with an unreadable image weighs nothing; the mean stays over all pairs of the batch
+        weight = send((loaded.good[:pairs] & loaded.good[pairs:]).astype(np.float32), self.device)
+        loss, zero = torch.zeros((), device=self.device), torch.zeros((), device=self.device)
+        for part in self._micro_batches(pairs):
+            both = np.concatenate([part, pairs + part])
+            x, y = self.describe(self._features(loaded, both, rows)).chunk(2)
+            here = slice(int(part[0]), int(part[-1]) + 1)
+            losses = pair_losses(x, y, similarity[here], self.options.margin)
+            partial = (losses * weight[here]).sum() / everywhere
+            torch.autograd.backward(partial)
+            loss += partial.detach()
+            zero += ((losses.detach() <= 0) * weight[here]).sum() / everywhere
+        return StepStats(loss, zero)
+
+    def _backward_all(
+        self, in_batch: NDArray[np.float32], loaded: Loaded, rows: Augmentation | None
+    ) -> StepStats:
+        images = len(loaded.good)
+        parts = [np.concatenate([p, images // 2 + p]) for p in self._micro_batches(images // 2)]
+        order = np.argsort(np.concatenate(parts))
+        at_once = len(parts) == 1
+        with torch.set_grad_enabled(at_once):
+            pieces = [self.describe(self._features(loaded, part, rows)) for part in parts]
+        mine = torch.cat([piece.detach() for piece in pieces])[send(order, self.device)]
+        everyone, good = self._gather(mine, loaded.good)
+        similarity = send(np.where(good[:, None] & good[None, :], in_batch, np.float32(np.nan)), self.device)
+        leaves = everyone.requires_grad_()
+        result = all_pairs_loss(leaves, similarity, self.options.margin, self.options.class_weights)
+        (whole,) = torch.autograd.grad(result.loss, leaves)
+        slope = whole[self._my_rows(images)]
+        for part, piece in zip(parts, pieces, strict=True):
+            again = piece if at_once else self.describe(self._features(loaded, part, rows))
+            torch.autograd.backward(again, slope[send(part, self.device)])
+        # every process has the whole loss: a share of it each, so that the shares sum to it
+        return StepStats(result.loss.detach() / self.processes, result.zero_share / self.processes)
+
+    def _micro_batches(self, pairs: int) -> Iterator[NDArray[np.int64]]:
+        size = self.options.micro_pairs or pairs
+        for start in range(0, pairs, size):
+            yield np.arange(start, min(start + size, pairs))
+
+    def _features(self, loaded: Loaded, rows: NDArray[np.int64], augmentation: Augmentation | None) -> Tensor:
+        values = loaded.values
+        if len(rows) != len(values):
+            values = values[send(rows, self.device)]
+        if not loaded.features:
+            return self.frozen(values, None if augmentation is None else augmentation[rows])
+        if self.half is None:
+            values = values.float()  # features kept in half precision, for a network in full
+        if self._channels_last and values.ndim == 4:
+            values = values.contiguous(memory_format=torch.channels_last)
+        return values
+
+    def _augmentation_rows(self, batch: Batch) -> Augmentation | None:
+        """What is done to each image of this process's part: a part of what is drawn for the whole batch."""
+        o = self.options
+        if not o.augmented:
+            return None
+        pairs, first = len(batch) * self.processes, len(batch) * self.rank
+        mine = first + np.arange(len(batch))
+        drawn = draw_augmentation(o.seed, batch.step, 2 * pairs, o.augment, o.crop, o.flip)
+        return drawn[np.concatenate([mine, pairs + mine])]
+
+    # ---- several processes ----
+
+    def _gather(self, mine: Tensor, good: NDArray[np.bool_]) -> tuple[Tensor, NDArray[np.bool_]]:
+        """Descriptors and readability of the whole batch: queries of all processes, then matches."""
+        if self.processes == 1:
+            return mine.clone(), good
+        flags = send(good.astype(np.float32), self.device)
+        sent = torch.cat([mine, flags[:, None]], dim=1)
+        got = [torch.empty_like(sent) for _ in range(self.processes)]
+        dist.all_gather(got, sent)
+        halves = [part.chunk(2) for part in got]
+        whole = torch.cat([half[0] for half in halves] + [half[1] for half in halves])
+        return whole[:, :-1].contiguous(), whole[:, -1].cpu().numpy() > 0
+
+    def _my_rows(self, images: int) -> Tensor:
+        pairs = images // 2
+        mine = self.rank * pairs + torch.arange(pairs, device=self.device)
+        return torch.cat([mine, self.processes * pairs + mine])
+
+
+def _prepare_trunk(trunk: nn.Module, device: torch.device, half: torch.dtype | None) -> nn.Module:
+    trunk = trunk.to(device).to(memory_format=torch.channels_last)
+    if half is not None:
+        # autocast would cast these same weights anew each time
+        for module in trunk.modules():
+            if isinstance(module, nn.Conv2d | nn.Linear):
+                module.to(half)
+    return trunk

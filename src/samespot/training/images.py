@@ -1,0 +1,301 @@
+"""From image files to batches on the device, ahead of need: threads read and decode while the network computes."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from samespot.errors import InputError
+from samespot.model.preprocess import Preprocessing, read_image
+from samespot.training.batches import Batch
+from samespot.training.sets import ImageList
+
+MOST_WORKERS = 16
+# with fewer cores than this, decoding is left to the GPU; with more, its time is better spent on the network
+CORES_TO_DECODE = 8
+_cuda: Any = torch.cuda  # its streams and events carry no types
+_EXIF = b"Exif\x00\x00"
+_ORIENTATION = 274
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """Images of a batch on the device, or what the frozen part made of them."""
+
+    values: Tensor  # (n, 3, h, w) uint8 RGB, or (n, ...) features
+    good: NDArray[np.bool_]  # (n,) False where the image could not be read
+    features: bool = False  # whether `values` are features at the cut of the network
+
+
+class Source(Protocol):
+    """Anything that turns image numbers into tensors on the device."""
+
+    def load(self, numbers: NDArray[np.int64]) -> Loaded: ...
+
+
+@dataclass
+class BadImages:
+    """Images that could not be read: number -> reason. With "fail" the first one ends the run."""
+
+    on_bad_image: Literal["fail", "skip"] = "fail"
+    reasons: dict[int, str] = field(default_factory=dict)
+
+    def add(self, number: int, error: InputError) -> None:
+        if self.on_bad_image == "fail":
+            raise InputError(f"{error}; or pass --on-bad-image skip") from None
+        self.reasons[number] = str(error)
+
+
+class FileImages:
+    """Reads image files. Each image of a batch is read once, even if it appears twice."""
+
+    def __init__(
+        self,
+        images: ImageList,
+        preprocessing: Preprocessing,
+        device: torch.device,
+        *,
+        workers: int | None = None,
+        decode: Literal["auto", "cpu", "gpu"] = "auto",
+        bad: BadImages | None = None,
+    ) -> None:
+        self.images, self.preprocessing, self.device = images, preprocessing, device
+        self.bad = bad or BadImages()
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        self.on_gpu = device.type == "cuda" and (
+            decode == "gpu" or (decode == "auto" and cores < CORES_TO_DECODE)
+        )
+        self._pool = ThreadPoolExecutor(workers or min(cores, MOST_WORKERS), thread_name_prefix="images")
+
+    def load(self, numbers: NDArray[np.int64]) -> Loaded:
+        unique, inverse = np.unique(numbers, return_inverse=True)
+        paths = [self.images.path(int(number)) for number in unique]
+        values, errors = self._decode_on_gpu(paths) if self.on_gpu else self._decode(paths)
+        for at, error in errors.items():
+            self.bad.add(int(unique[at]), error)
+        good = np.ones(len(unique), dtype=bool)
+        good[list(errors)] = False
+        values = values.to(self.device, non_blocking=True)
+        if not np.array_equal(inverse, np.arange(len(unique))):
+            values = values[send(inverse, self.device)]
+        return Loaded(values, good[inverse])
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _decode(self, paths: list[Path]) -> tuple[Tensor, dict[int, InputError]]:
+        """(n, 3, *size) on the processor, in memory that the GPU can fetch from; black where reading failed."""
+        pixels = torch.empty(
+            (len(paths), 3, *self.preprocessing.size),
+            dtype=torch.uint8,
+            pin_memory=self.device.type == "cuda",
+        )
+
+        def read(at: int) -> InputError | None:
+            try:
+                pixels[at] = self.preprocessing.resize(read_image(paths[at])[None])[0]
+            except InputError as error:
+                pixels[at] = 0
+                return error
+            return None
+
+        failed = {at: error for at, error in enumerate(self._pool.map(read, range(len(paths)))) if error}
+        return pixels, failed
+
+    def _decode_on_gpu(self, paths: list[Path]) -> tuple[Tensor, dict[int, InputError]]:
+        """The same by nvJPEG, for the JPEG files that need no turning; the others by the processor."""
+        from torchvision.io import ImageReadMode, decode_jpeg
+
+        encoded = list(self._pool.map(_upright_jpeg, paths))
+        plain = [at for at, data in enumerate(encoded) if data is not None]
+        if not plain:
+            return self._decode(paths)
+        try:
+            decoded: list[Tensor] = decode_jpeg(
+                [encoded[at] for at in plain], ImageReadMode.RGB, device=self.device
+            )
+        except RuntimeError:  # one of them is broken, and nvJPEG does not say which
+            return self._decode(paths)
+        pixels = torch.zeros((len(paths), 3, *self.preprocessing.size), dtype=torch.uint8, device=self.device)
+        for size in {tuple(image.shape) for image in decoded}:
+            some = [i for i, image in enumerate(decoded) if tuple(image.shape) == size]
+            rows = torch.tensor([plain[i] for i in some], device=self.device)
+            pixels[rows] = self.preprocessing.resize(torch.stack([decoded[i] for i in some]))
+        rest = sorted(set(range(len(paths))) - set(plain))
+        if not rest:
+            return pixels, {}
+        others, failed = self._decode([paths[at] for at in rest])
+        pixels[torch.tensor(rest, device=self.device)] = others.to(self.device, non_blocking=True)
+        return pixels, {rest[at]: error for at, error in failed.items()}
+
+
+def _upright_jpeg(path: Path) -> Tensor | None:
+    """The bytes of a JPEG file that is stored upright; None for anything else."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    if data[:3] != b"\xff\xd8\xff" or (_EXIF in data[:65536] and _orientation(data) > 1):
+        return None
+    return torch.frombuffer(bytearray(data), dtype=torch.uint8)
+
+
+def _orientation(data: bytes) -> int:
+    import io
+
+    from PIL import Image
+
+    try:
+        with Image.open(io.BytesIO(data)) as image:
+            return int(image.getexif().get(_ORIENTATION, 1))
+    except (OSError, ValueError, SyntaxError):
+        return 2  # let the processor's decoder say what is wrong
+
+
+def send(array: NDArray[Any], device: torch.device) -> Tensor:
+    """An array on the device. From pinned memory, since the host waits for the GPU at any other copy."""
+    tensor = torch.from_numpy(array)
+    return tensor if device.type == "cpu" else tensor.pin_memory().to(device, non_blocking=True)
+
+
+class Kept:
+    """Tensors of all images that stay where they are: decoded images, or features of the frozen part."""
+
+    def __init__(
+        self, values: Tensor, good: NDArray[np.bool_], device: torch.device, features: bool = False
+    ) -> None:
+        self.values, self.good, self.device, self.features = values, good, device, features
+
+    def load(self, numbers: NDArray[np.int64]) -> Loaded:
+        rows = torch.from_numpy(numbers)
+        if self.values.device == self.device:
+            return Loaded(self.values[send(numbers, self.device)], self.good[numbers], self.features)
+        some = torch.empty((len(rows), *self.values.shape[1:]), dtype=self.values.dtype, pin_memory=True)
+        torch.index_select(self.values, 0, rows, out=some)
+        return Loaded(some.to(self.device, non_blocking=True), self.good[numbers], self.features)
+
+
+def keep_images(files: FileImages, device: torch.device, tick: Callable[[int], None]) -> Kept:
+    """Decode every image once and keep it on the device of `files`, to be used on `device`."""
+    size = (len(files.images), 3, *files.preprocessing.size)
+    require_room(int(np.prod(size)), files.device, "all images in memory", "leave out --images-in-memory")
+    values, good = torch.empty(size, dtype=torch.uint8, device=files.device), np.ones(size[0], dtype=bool)
+    for numbers in in_blocks(size[0], 256):
+        loaded = files.load(numbers)
+        values[numbers[0] : numbers[-1] + 1] = loaded.values
+        good[numbers] = loaded.good
+        tick(len(numbers))
+    wait_for(values.device)
+    return Kept(values, good, device)
+
+
+def wait_for(device: torch.device) -> None:
+    """Let a GPU finish: what follows may read from another stream."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def in_blocks(count: int, block: int) -> Iterator[NDArray[np.int64]]:
+    for start in range(0, count, block):
+        yield np.arange(start, min(start + block, count))
+
+
+def require_room(size: int, device: torch.device, what: str, remedy: str) -> None:
+    """Refuse what would not fit, before hours are spent on it. size: bytes."""
+    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else available_memory()
+    if size > 0.9 * free:
+        where = "of the GPU's memory" if device.type == "cuda" else "of memory"
+        raise InputError(
+            f"{what} need {size / 1e9:.1f} GB, and {free / 1e9:.1f} GB {where} are free; {remedy}"
+        )
+
+
+def available_memory() -> int:
+    """Bytes of memory that can still be used."""
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+
+
+@dataclass(frozen=True)
+class _Ready:
+    batch: Batch
+    loaded: Loaded
+    event: Any = None  # when the copies to the GPU are done
+
+
+class Prefetched:
+    """Batches with their images, `depth` of them ahead, in order. Iterate, then close."""
+
+    def __init__(
+        self, draw: Callable[[int], Batch], source: Source, steps: range, depth: int, device: torch.device
+    ) -> None:
+        self._draw, self._source, self._steps, self._device = draw, source, steps, device
+        self._ready: queue.Queue[_Ready | BaseException | None] = queue.Queue(maxsize=depth)
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="batches", daemon=True)
+        self._thread.start()
+
+    def __iter__(self) -> Iterator[tuple[Batch, Loaded]]:
+        while (item := self._ready.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            if item.event is not None:
+                here = torch.cuda.current_stream(self._device)
+                here.wait_event(item.event)
+                item.loaded.values.record_stream(here)
+            yield item.batch, item.loaded
+
+    def close(self) -> None:
+        self._closed.set()
+        while self._thread.is_alive():
+            try:
+                self._ready.get_nowait()
+            except queue.Empty:
+                self._thread.join(timeout=0.01)
+
+    def _run(self) -> None:
+        try:
+            with torch.cuda.stream(self._side_stream()):  # does nothing without a stream
+                for step in self._steps:
+                    if self._closed.is_set():
+                        return
+                    self._put(self._next(step))
+            self._put(None)
+        except BaseException as error:  # handed to the loop that waits for this batch
+            self._put(error)
+
+    def _side_stream(self) -> Any:
+        return _cuda.Stream(self._device) if self._device.type == "cuda" else None
+
+    def _next(self, step: int) -> _Ready:
+        batch = self._draw(step)
+        loaded = self._source.load(batch.images)
+        event = None
+        if self._device.type == "cuda":
+            event = _cuda.Event()
+            event.record(torch.cuda.current_stream(self._device))
+        return _Ready(batch, loaded, event)
+
+    def _put(self, item: _Ready | BaseException | None) -> None:
+        while not self._closed.is_set():
+            try:
+                return self._ready.put(item, timeout=0.1)
+            except queue.Full:
+                continue
+        return None

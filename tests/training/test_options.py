@@ -1,0 +1,75 @@
+"""Options, presets and the learning rate, against the paper's settings."""
+
+import pytest
+
+from samespot.errors import InputError
+from samespot.training.options import TrainingOptions
+from samespot.training.presets import PRESETS, preset, preset_options
+from samespot.training.schedule import schedule_of, total_steps
+
+
+def test_presets_hold_the_papers_settings():
+    for name in ("msls", "tb-places", "7scenes"):
+        options = preset(name).options
+        assert (options.optimiser, options.momentum, options.batch_pairs) == ("sgd", 0.0, 64)
+        assert (options.image_size, options.train_blocks, options.margin) == ((480, 640), 2, 0.5)
+        assert options.first_rate == 0.1
+        assert options.with_changes(batches="binary").first_rate == 0.01
+    assert (preset("msls").theta, preset("msls").radius, preset("msls").within) == (90.0, 50.0, (25.0, 40.0))
+    assert preset("tb-places").radius == 3.5
+    campus = preset("campus")
+    assert (campus.radius, campus.within, campus.options.steps) == (30.0, (15.0, 40.0), 500)
+    assert campus.options.image_size == (224, 224)
+
+
+def test_msls_divides_the_rate_by_ten_every_250k_pairs():
+    # 500,000 queries once: 7,813 steps
+    options = preset_options("msls")
+    assert total_steps(options, 500_000) == 7813
+    schedule = schedule_of(options, 500_000)
+    assert [schedule(p) for p in (0, 249_999, 250_000, 499_999)] == pytest.approx([0.1, 0.1, 0.01, 0.01])
+
+
+def test_fifteen_epochs_are_converted_to_pairs():
+    schedule = schedule_of(preset_options("tb-places"), 11_000)
+    assert schedule(15 * 11_000 - 1) == pytest.approx(0.1)
+    assert schedule(15 * 11_000) == pytest.approx(0.01)
+
+
+def test_the_rate_does_not_depend_on_the_batch_size():
+    small, large = (schedule_of(TrainingOptions(batch_pairs=n, epochs=2.0), 200_000) for n in (16, 256))
+    assert [small(p) for p in range(0, 400_000, 50_000)] == [large(p) for p in range(0, 400_000, 50_000)]
+
+
+def test_cosine_ends_at_zero_and_halves_midway():
+    schedule = schedule_of(
+        TrainingOptions(schedule="cosine", steps=100, batch_pairs=10, learning_rate=2.0), 50
+    )
+    assert [schedule(0), schedule(500), schedule(1000)] == pytest.approx([2.0, 1.0, 0.0], abs=1e-12)
+
+
+def test_warmup_rises_to_the_full_rate():
+    schedule = schedule_of(TrainingOptions(schedule="constant", warmup_pairs=99, learning_rate=1.0), 1000)
+    assert [schedule(0), schedule(49), schedule(99), schedule(5000)] == [0.01, 0.5, 1.0, 1.0]
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_options_survive_json(name):
+    options = preset(name).options
+    assert TrainingOptions.from_dict(options.to_dict()) == options
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        ({"batch_pairs": 0}, "--batch-pairs 0 must be at least 1"),
+        ({"learning_rate": -1.0}, "--learning-rate -1 must be above 0"),
+        ({"schedule": "linear"}, "--schedule 'linear' is not known; choose one of step, cosine, constant"),
+        ({"batches": "Z"}, "'Z' is not understood"),
+        ({"crop": 1.0}, "--crop 1 must be below 1"),
+        ({"class_weights": (1.0, 0.0)}, "three numbers"),
+    ],
+)
+def test_wrong_options_are_one_clear_line(changes, complaint):
+    with pytest.raises(InputError, match=complaint):
+        TrainingOptions(**changes)

@@ -1,0 +1,87 @@
+"""Two processes that share each batch learn what one process learns from it."""
+
+import json
+import socket
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from samespot.model.checkpoint import read_tensors
+from samespot.training.logbook import read_metrics
+from samespot.training.trainer import train
+from samespot.training.validation import Validation
+
+BOTH = """
+import json, sys
+from samespot.overlap.labels import PairLabels
+from samespot.places.table import Places
+from samespot.training.options import TrainingOptions
+from samespot.training.sets import LabelledSet
+from samespot.training.trainer import train
+from samespot.training.validation import Validation
+given = json.loads(sys.argv[1])
+table = Places.read(given["places"])
+street = LabelledSet(table, table, PairLabels.open(given["labels"]))
+found = Validation.within(table.select([0, 4, 8]), table.select([1, 2, 3, 5, 6, 7, 9, 10, 11]), 13.0, ks=(1, 5))
+for name, options in given["options"].items():
+    run = given["folder"] + "/" + name
+    train(TrainingOptions.from_dict(options), [street], run, validation=found, progress=False)
+"""
+
+
+@pytest.fixture(scope="module")
+def two_processes(tiny, photo_set, tmp_path_factory):
+    """Runs by name: options, and the folder where two processes have run them."""
+    folder = tmp_path_factory.mktemp("two")
+    photo_set.labels.save(folder / "labels")
+    photo_set.queries.save(photo_set.queries.root / "places.csv")
+    short = tiny.with_changes(steps=4, validate_every=2)
+    options = {
+        "pairs": short,
+        "all": short.with_changes(batches="all", micro_pairs=2, augment=1.0),
+        "cached": short.with_changes(cache_frozen="file"),
+    }
+    given = {
+        "options": {name: one.to_dict() for name, one in options.items()},
+        "places": str(photo_set.queries.root / "places.csv"),
+        "labels": str(folder / "labels"),
+        "folder": str(folder),
+    }
+    (folder / "both.py").write_text(BOTH)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", f"--master_port={port}"]
+    done = subprocess.run(
+        [*launcher, str(folder / "both.py"), json.dumps(given)], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return options, folder
+
+
+@pytest.mark.parametrize("name", ["pairs", "all", "cached"])
+def test_the_same_losses_and_weights_as_one_process(two_processes, photo_set, tmp_path, name):
+    options, folder = two_processes
+    table = photo_set.queries
+    places = table.select([1, 2, 3, 5, 6, 7, 9, 10, 11])
+    found = Validation.within(table.select([0, 4, 8]), places, 13.0, ks=(1, 5))
+    train(options[name], [photo_set], tmp_path / "one", validation=found, progress=False)
+    one, two = read_metrics(tmp_path / "one"), read_metrics(folder / name)
+    assert [m["step"] for m in one] == [m["step"] for m in two]  # one process writes, not both
+    for key in ("loss", "zero_losses", "recall@1", "recall@5"):
+        np.testing.assert_allclose(
+            [m[key] for m in two if key in m], [m[key] for m in one if key in m], rtol=2e-5
+        )
+    ours, theirs = (
+        read_tensors(f / "last" / "model.safetensors")[0] for f in (tmp_path / "one", folder / name)
+    )
+    for key, tensor in ours.items():
+        torch.testing.assert_close(theirs[key], tensor, rtol=1e-4, atol=1e-6)
+
+
+def test_the_run_says_how_many_processes_it_had(two_processes):
+    _, folder = two_processes
+    assert json.loads((folder / "pairs" / "config.json").read_text())["resolved"]["processes"] == 2

@@ -1,0 +1,292 @@
+"""Whole runs of a tiny network: what they learn, what they leave behind, and how they fail."""
+
+import errno
+import json
+import os
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+from samespot.errors import InputError
+from samespot.model.network import PlaceNet
+from samespot.places.table import Places
+from samespot.training.checkpoints import Checkpoints, TrainingStopped
+from samespot.training.gradient import Learner
+from samespot.training.logbook import read_metrics
+from samespot.training.sets import LabelledSet
+from samespot.training.trainer import train
+from samespot.training.validation import Validation
+
+
+def weights(folder) -> torch.Tensor:
+    return torch.cat([p.detach().flatten() for p in PlaceNet.load(folder).parameters()])
+
+
+@pytest.fixture(scope="module")
+def plain(tiny, photo_set, tmp_path_factory):
+    """One ordinary run that several tests look at."""
+    run = tmp_path_factory.mktemp("plain") / "run"
+    return train(tiny, [photo_set], run, progress=False), run
+
+
+def test_a_run_leaves_its_facts(plain, tiny, photo_set):
+    result, run = plain
+    assert (result.steps, result.pairs) == (6, 36)
+    config = json.loads((run / "config.json").read_text())
+    assert config["options"] == tiny.to_dict()
+    assert config["resolved"]["learning_rate"] == 0.1
+    assert config["sets"][0]["digests"] == [photo_set.queries.digest()] * 2
+    metrics = read_metrics(run)
+    assert [m["step"] for m in metrics] == [1, 2, 3, 4, 5, 6]
+    assert result.loss == metrics[-1]["loss"]
+    assert Checkpoints(run / "checkpoints").steps() == [3, 6]
+    net = PlaceNet.load(result.model)
+    assert net.facts["pairs"] == 36
+    assert result.model == run / "last"
+
+
+def test_only_the_trained_part_has_changed(plain, tiny):
+    _, run = plain
+    torch.manual_seed(tiny.seed)
+    start = PlaceNet(tiny.backbone, pretrained=False, image_size=(64, 64)).state_dict()
+    end = PlaceNet.load(run / "last").state_dict()
+    changed = {name.split(".")[1] for name in start if not torch.equal(start[name], end[name])}
+    assert changed == {"layer3", "layer4", "p"}
+
+
+def test_training_lowers_the_loss(tiny, photo_set, tmp_path):
+    options = tiny.with_changes(
+        steps=60,
+        log_every=20,
+        images_in_memory="host",
+        batches="all",
+        learning_rate=0.3,
+        batch_pairs=8,
+        train_blocks="all",
+    )
+    train(options, [photo_set], tmp_path / "run", progress=False)
+    losses = [m["loss"] for m in read_metrics(tmp_path / "run")]
+    assert losses[2] < losses[1] < losses[0]
+    assert losses[2] < 0.8 * losses[0]
+
+
+@pytest.mark.parametrize("where", ["memory", "file"])
+@pytest.mark.parametrize("strategy", ["A", "all"])
+def test_the_cache_changes_nothing(tiny, photo_set, tmp_path, where, strategy):
+    options = tiny.with_changes(batches=strategy, cache_frozen="no")
+    train(options, [photo_set], tmp_path / "without", progress=False)
+    cached = options.with_changes(cache_frozen=where, cache_dir=str(tmp_path / "cache"))
+    train(cached, [photo_set], tmp_path / "with", progress=False)
+    assert torch.equal(weights(tmp_path / "with" / "last"), weights(tmp_path / "without" / "last"))
+
+
+def test_a_cache_file_is_used_again_by_the_same_network_only(tiny, photo_set, tmp_path, monkeypatch):
+    options = tiny.with_changes(cache_frozen="file", cache_dir=str(tmp_path / "cache"), steps=2)
+    seen = []
+    original = Learner.frozen
+    monkeypatch.setattr(
+        Learner, "frozen", lambda self, images, a=None: seen.append(len(images)) or original(self, images, a)
+    )
+    train(options, [photo_set], tmp_path / "1", progress=False)
+    assert sum(seen) == 1 + 12  # one to learn the shape, then each image once
+    seen.clear()
+    train(options, [photo_set], tmp_path / "2", progress=False)
+    assert sum(seen) == 1
+    seen.clear()
+    train(options.with_changes(seed=5), [photo_set], tmp_path / "3", progress=False)  # other random weights
+    assert sum(seen) == 13
+
+
+def test_images_in_memory_change_nothing(plain, tiny, photo_set, tmp_path):
+    train(tiny.with_changes(images_in_memory="host"), [photo_set], tmp_path / "run", progress=False)
+    assert torch.equal(weights(tmp_path / "run" / "last"), weights(plain[1] / "last"))
+
+
+def test_workers_and_prefetch_change_nothing(plain, tiny, photo_set, tmp_path):
+    train(tiny.with_changes(workers=1, prefetch=1), [photo_set], tmp_path / "run", progress=False)
+    assert torch.equal(weights(tmp_path / "run" / "last"), weights(plain[1] / "last"))
+
+
+def test_the_learning_rate_counts_pairs(tiny, photo_set, tmp_path):
+    options = tiny.with_changes(drop_pairs=12, learning_rate=0.2)
+    train(options, [photo_set], tmp_path / "run", progress=False)
+    rates = [m["learning_rate"] for m in read_metrics(tmp_path / "run")]
+    np.testing.assert_allclose(rates, [0.2, 0.2, 0.02, 0.02, 0.002, 0.002])
+
+
+def test_the_best_model_is_kept(tiny, photo_set, tmp_path):
+    near = Validation.within(photo_set.queries.select([0, 4, 8]), photo_set.places, 5.0, ks=(1, 5))
+    options = tiny.with_changes(validate_every=2)
+    result = train(options, [photo_set], tmp_path / "run", validation=near, progress=False)
+    # each query is in the map itself, so it is found at once; the first best is kept, not the last
+    assert result.recall == result.best_recall == {1: 1.0, 5: 1.0}
+    assert result.best_step == 2
+    assert PlaceNet.load(tmp_path / "run" / "best").facts["steps"] == 2
+    assert result.model == tmp_path / "run" / "best"
+    recalls = [m["step"] for m in read_metrics(tmp_path / "run") if "recall@5" in m]
+    assert recalls == [2, 4, 6]
+
+
+# ---- resume ----
+
+
+def test_a_longer_run_is_the_same_run(tiny, photo_set, tmp_path):
+    train(tiny.with_changes(steps=4), [photo_set], tmp_path / "run", progress=False)
+    train(tiny.with_changes(steps=6), [photo_set], tmp_path / "run", resume=True, progress=False)
+    train(tiny, [photo_set], tmp_path / "once", progress=False)
+    assert torch.equal(weights(tmp_path / "run" / "last"), weights(tmp_path / "once" / "last"))
+    assert [m["step"] for m in read_metrics(tmp_path / "run")] == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_broken_checkpoint_is_passed_over(tiny, photo_set, tmp_path, plain):
+    shutil.copytree(plain[1], tmp_path / "run")
+    newest = tmp_path / "run" / "checkpoints" / "step-000000006.pt"
+    newest.write_bytes(newest.read_bytes()[:-1000])
+    said: list[str] = []
+    result = train(tiny, [photo_set], tmp_path / "run", resume=True, progress=False, say=said.append)
+    assert "step-000000006.pt: broken checkpoint" in result.warnings[0]
+    assert "resumed from the checkpoint of step 3" in said
+    assert torch.equal(weights(tmp_path / "run" / "last"), weights(plain[1] / "last"))
+    assert [m["step"] for m in read_metrics(tmp_path / "run")] == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_flipped_bit_is_noticed(tmp_path):
+    kept = Checkpoints(tmp_path)
+    kept.save(1, {"step": 1, "x": torch.zeros(1000)})
+    kept.save(2, {"step": 2, "x": torch.zeros(1000)})
+    content = bytearray((tmp_path / "step-000000002.pt").read_bytes())
+    content[len(content) // 2] ^= 1
+    (tmp_path / "step-000000002.pt").write_bytes(content)
+    state, warnings = kept.newest()
+    assert state["step"] == 1
+    assert "digest" in warnings[0]
+
+
+def test_only_the_newest_checkpoints_stay(tmp_path):
+    kept = Checkpoints(tmp_path, keep=2)
+    for step in (10, 20, 30, 100):
+        kept.save(step, {"step": step})
+    assert kept.steps() == [30, 100]
+    assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_a_run_is_not_mixed_with_another(tiny, photo_set, plain, tmp_path):
+    _, run = plain
+    with pytest.raises(InputError, match="holds a run already; pass --resume"):
+        train(tiny, [photo_set], run, progress=False)
+    with pytest.raises(InputError, match=r"margin was 0\.5 and is now 0\.7"):
+        train(tiny.with_changes(margin=0.7), [photo_set], run, resume=True, progress=False)
+    fewer = photo_set.queries.select(slice(0, 10))
+    from samespot.overlap.annotate import label_pairs
+
+    other = LabelledSet(fewer, fewer, label_pairs(fewer, fewer))
+    with pytest.raises(InputError, match="other places or labels"):
+        train(tiny, [other], run, resume=True, progress=False)
+
+
+# ---- bad input ----
+
+
+def test_a_loss_that_is_no_number_stops_the_run(tiny, photo_set, tmp_path, monkeypatch):
+    original = Learner.backward
+
+    def explode(self, batch, loaded):
+        stats = original(self, batch, loaded)
+        if batch.step == 4:
+            stats.loss.fill_(float("nan"))
+        return stats
+
+    monkeypatch.setattr(Learner, "backward", explode)
+    with pytest.raises(
+        TrainingStopped, match=r"step 5: the loss is not a finite number; the checkpoint of step 3 is kept"
+    ):
+        train(tiny, [photo_set], tmp_path / "run", progress=False)
+    assert Checkpoints(tmp_path / "run" / "checkpoints").steps() == [3]
+
+
+def test_a_rate_that_is_far_too_high_stops_the_run(tiny, photo_set, tmp_path):
+    with pytest.raises(TrainingStopped, match=r"not a finite number|no longer finite"):
+        train(tiny.with_changes(learning_rate=1e30, steps=10), [photo_set], tmp_path / "run", progress=False)
+
+
+def test_a_full_disk_keeps_the_earlier_checkpoint(tiny, photo_set, tmp_path, monkeypatch):
+    original = os.fsync
+
+    def full_from_6(fd):
+        if "step-000000006.pt" in os.readlink(f"/proc/self/fd/{fd}"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        original(fd)
+
+    monkeypatch.setattr(os, "fsync", full_from_6)
+    with pytest.raises(
+        TrainingStopped, match=r"the disk is full\); the checkpoint of step 3 is intact; free some space"
+    ) as e:
+        train(tiny, [photo_set], tmp_path / "run", progress=False)
+    assert "\n" not in str(e.value)
+    monkeypatch.undo()
+    state, warnings = Checkpoints(tmp_path / "run" / "checkpoints").newest()
+    assert state["step"] == 3
+    assert warnings == []
+    assert not list((tmp_path / "run" / "checkpoints").glob(".*"))  # nothing half-written is left
+
+
+def test_a_full_disk_while_logging_is_one_line_too(tiny, photo_set, tmp_path, monkeypatch):
+    from samespot.training.logbook import Logbook
+
+    def full(self, record):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Logbook, "write", full)
+    with pytest.raises(TrainingStopped, match="the disk is full"):
+        train(tiny, [photo_set], tmp_path / "run", progress=False)
+
+
+def test_a_truncated_image_is_named(tiny, street_of_photos, tmp_path):
+    broken = street_of_photos(tmp_path, 12)
+    for number in (3, 7):
+        content = (tmp_path / f"{number}.jpg").read_bytes()
+        (tmp_path / f"{number}.jpg").write_bytes(content[: len(content) // 3])
+    with pytest.raises(InputError, match=r"[37]\.jpg: cannot decode the image .*--on-bad-image skip"):
+        train(tiny, [broken], tmp_path / "fails", progress=False)
+    result = train(tiny.with_changes(on_bad_image="skip"), [broken], tmp_path / "skips", progress=False)
+    assert {path.rsplit("/")[-1] for path in result.skipped_images} == {"3.jpg", "7.jpg"}
+    assert np.isfinite(result.loss)
+    kept = tiny.with_changes(on_bad_image="skip", images_in_memory="host")
+    again = train(kept, [broken], tmp_path / "kept", progress=False)
+    assert torch.equal(weights(tmp_path / "kept" / "last"), weights(tmp_path / "skips" / "last"))
+    assert again.skipped_images == result.skipped_images
+
+
+def test_missing_and_empty_images_are_named(tiny, street_of_photos, tmp_path):
+    street = street_of_photos(tmp_path, 12)
+    (tmp_path / "5.jpg").unlink()
+    with pytest.raises(InputError, match=r"5\.jpg: cannot read the image"):
+        train(tiny.with_changes(images_in_memory="host"), [street], tmp_path / "run", progress=False)
+
+
+def test_augmentation_and_cache_exclude_each_other(tiny):
+    with pytest.raises(InputError, match="augmentation changes the image each time"):
+        tiny.with_changes(cache_frozen="memory", augment=1.0)
+
+
+def test_nothing_to_train_is_refused(tiny, photo_set, tmp_path):
+    with pytest.raises(InputError, match="nothing to train"):
+        train(tiny.with_changes(train_blocks=0, pool="gap"), [photo_set], tmp_path / "run", progress=False)
+
+
+def test_photos_of_other_formats_and_sizes(tiny, tmp_path):
+    from PIL import Image
+
+    from samespot.overlap.annotate import label_pairs
+
+    names = [f"{i}.{'png' if i % 3 == 0 else 'webp' if i % 3 == 1 else 'jpg'}" for i in range(9)]
+    for i, name in enumerate(names):
+        Image.new(
+            "RGB" if i % 2 else "L", (40 + 5 * i, 60), color=i * 20 if i % 2 == 0 else (i * 20, 90, 10)
+        ).save(tmp_path / name)
+    columns = {"image": names, "easting": [0.0] * 9, "northing": np.arange(9) * 14.0, "heading": [90.0] * 9}
+    table = Places.build(tmp_path, columns)
+    street = LabelledSet(table, table, label_pairs(table, table))
+    assert train(tiny.with_changes(steps=1), [street], tmp_path / "run", progress=False).steps == 1
