@@ -35,6 +35,7 @@ def measure_sector(pairs: int = 400_000, rounds: int = 3) -> dict[str, float]:
 
     rng = np.random.default_rng(0)
     a, b = (np.column_stack([rng.uniform(0, 60, (pairs, 2)), rng.uniform(0, 360, pairs)]) for _ in range(2))
+    cores = numba.get_num_threads()
     numba.set_num_threads(1)
     sector_overlap(a[:10], b[:10])  # compile
     some = slice(0, pairs // 8)
@@ -47,6 +48,7 @@ def measure_sector(pairs: int = 400_000, rounds: int = 3) -> dict[str, float]:
         start = time.perf_counter()
         clipped = shapely.area(shapely.intersection(*polygons))
         theirs.append(len(polygons[0]) / (time.perf_counter() - start))
+    numba.set_num_threads(cores)
     error = np.abs(shares[some] - clipped / (np.pi * 50**2 / 4)).max()
     return {
         "pairs": pairs,
