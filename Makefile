@@ -30,5 +30,6 @@ clean:
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
-	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python -e ".[dev]"
+	$(BIN)/uv pip install --quiet --python $(BIN)/python -e ".[dev]"
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/samespot --help > /dev/null  # its first start compiles; later ones are instant
 	@touch $(READY)
