@@ -18,14 +18,14 @@ IMAGES = Path(__file__).parent / "images"
 
 def overlap() -> Path:
     """Four pairs, from nearly the same view to none."""
-    pairs = [[6, 4, 352], [0, 0, 40], [25, 0, 0], [8, -14, 180]]
+    pairs = [[6, 4, 352], [0, 0, 40], [25, 0, 0], [10, -8, 180]]
     with house_style() as plt:
-        figure, axes = plt.subplots(1, 4, figsize=(13.2, 3.9), layout="constrained")
+        figure, axes = plt.subplots(1, 4, figsize=(13.2, 3.7), layout="constrained")
         for panel, place in zip(axes, pairs, strict=True):
             draw_sectors(panel, [0, 0, 0], place, theta=90, radius=50)
             share = float(sector_overlap([0, 0, 0], place))
             panel.set_title(f"overlap {share:.2f}", color=SHARED, fontsize=13)
-            panel.set(xlim=(-64, 64), ylim=(-44, 62), xticks=[], yticks=[], xlabel="", ylabel="")
+            panel.set(xlim=(-64, 64), ylim=(-62, 56), xticks=[], yticks=[], xlabel="", ylabel="")
             panel.grid(False)
             panel.get_legend().remove()
             panel.spines[:].set_visible(False)
