@@ -68,6 +68,21 @@ SUITES: dict[str, dict[str, dict[str, Any]]] = {
         "1500 steps": {**STRONG, "steps": 1500},
         "192 pairs": {**STRONG, "batch_pairs": 192},
     },
+    "flips": {
+        "flips": {**STRONG, "flip": True},
+        "flips, 128 pairs": {**STRONG, "flip": True, "batch_pairs": 128},
+    },
+    # for the processor: what the frozen blocks make of 144 px is kept
+    "lite": {
+        "EfficientNet-Lite0, 144 px": {
+            **ALL,
+            **THIRDS,
+            "schedule": "cosine",
+            "image_size": (144, 144),
+            "cache_frozen": "memory",
+            "images_in_memory": "no",
+        },
+    },
 }
 
 

@@ -61,13 +61,13 @@ def test_a_save_cut_off_between_its_files_is_still_one_model(net, tmp_path, monk
     net.margin = 0.9
     replaced = []
 
-    def die_after_the_weights(path, content, write=checkpoint._replace):
+    def die_after_the_weights(path, content, write=checkpoint.write_whole):
         if replaced:
             raise KeyboardInterrupt
         replaced.append(path)
         write(path, content)
 
-    monkeypatch.setattr(checkpoint, "_replace", die_after_the_weights)
+    monkeypatch.setattr(checkpoint, "write_whole", die_after_the_weights)
     with pytest.raises(KeyboardInterrupt):
         net.save(tmp_path)
     assert json.loads((tmp_path / "config.json").read_text()) == old

@@ -43,8 +43,8 @@ def write_folder(folder: str | Path, tensors: Mapping[str, Tensor], config: Mapp
     text = json.dumps({**config, "digest": tensors_digest(plain)}, indent=2) + "\n"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _replace(folder / WEIGHTS, safetensors_bytes(plain, metadata={"config": text}))
-        _replace(folder / CONFIG, text.encode())
+        write_whole(folder / WEIGHTS, safetensors_bytes(plain, metadata={"config": text}))
+        write_whole(folder / CONFIG, text.encode())
     except OSError as error:
         raise InputError(
             f"{folder}: cannot write the model ({error.strerror or error}); free space?"
@@ -52,7 +52,8 @@ def write_folder(folder: str | Path, tensors: Mapping[str, Tensor], config: Mapp
     return folder
 
 
-def _replace(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes | memoryview) -> None:
+    """Put a file in place at once: a reader, or a kill, sees the old one or the new one."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         with partial.open("wb") as file:

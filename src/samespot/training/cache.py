@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from samespot.errors import InputError
 from samespot.model.checkpoint import tensors_digest
 from samespot.model.preprocess import Preprocessing
-from samespot.training.checkpoints import write_whole
+from samespot.model.checkpoint import write_whole
 from samespot.training.images import FileImages, Kept, in_blocks, require_room, wait_for
 from samespot.training.sets import ImageList
 

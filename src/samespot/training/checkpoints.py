@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import io
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import torch
 
 from samespot.errors import InputError
+from samespot.model.checkpoint import write_whole
 
 _NAME = re.compile(r"step-(\d{9})\.pt$")
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -72,19 +72,6 @@ class Checkpoints:
 
     def _path(self, step: int) -> Path:
         return self.folder / f"step-{step:09d}.pt"
-
-
-def write_whole(path: Path, content: bytes | memoryview) -> None:
-    """Put a file in place at once: a reader, or a kill, sees the old one or the new one."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        with partial.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def stopped_by(error: OSError, step: int, path: Path, kept: list[int]) -> TrainingStopped:

@@ -26,10 +26,11 @@ import torch.distributed as dist
 
 import samespot
 from samespot.errors import InputError
+from samespot.model.checkpoint import write_whole
 from samespot.model.network import PlaceNet
 from samespot.training.batches import Batch, Batches
 from samespot.training.cache import fingerprint_of, keep_features
-from samespot.training.checkpoints import UNWRITABLE, Checkpoints, TrainingStopped, stopped_by, write_whole
+from samespot.training.checkpoints import UNWRITABLE, Checkpoints, TrainingStopped, stopped_by
 from samespot.training.fabric import launch
 from samespot.training.gradient import Learner, StepStats
 from samespot.training.images import (
