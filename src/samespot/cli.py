@@ -475,7 +475,7 @@ def train(
     }  # before any other local name
     from samespot import console
     from samespot.commands.train import TrainRequest, option_changes, training_data, training_options
-    from samespot.figures.batch_histogram import batch_histogram
+    from samespot.figures.batch_histogram import PAIRS, batch_histogram
     from samespot.training.trainer import train as train_network
 
     asked = TrainRequest(
@@ -495,7 +495,8 @@ def train(
     if console.first_process():
         console.training_table(result)
         # of these batches only: the labels of a run need not hold what the other strategies draw
-        drawn = batch_histogram(sets, run / "batches.png", [options.batches])
+        shown = min(PAIRS, result.pairs)
+        drawn = batch_histogram(sets, run / "batches.png", [options.batches], shown, options=options)
         console.files_written([f for f in (result.model, drawn) if f])
         console.write_json(result.to_dict(), json)
 
@@ -516,6 +517,8 @@ def convert(
 
     net = convert_reference(file, out, backbone=backbone, pool=pool)
     console.out.print(net.describe_training(), markup=False, highlight=False)
+    for note in net.notes:
+        console.say(note)
     console.files_written([out])
     console.write_json(net.config(), json)
 

@@ -6,6 +6,8 @@ import pytest
 from samespot.figures.batch_histogram import batch_histogram, counts, drawn_similarities
 from samespot.overlap.annotate import label_pairs
 from samespot.places.table import Places
+from samespot.training.batches import Batches
+from samespot.training.options import TrainingOptions
 from samespot.training.sets import LabelledSet
 
 
@@ -43,3 +45,20 @@ def test_the_figure_is_written(square, tmp_path):
     with Image.open(out) as picture:
         assert picture.size[0] > 1000
         assert len(set(picture.convert("RGB").resize((60, 40)).get_flattened_data())) > 10
+
+
+def test_a_runs_figure_shows_its_own_batches(square):
+    columns = dict(zip(("easting", "northing", "heading"), square.queries.positions.T, strict=True))
+    names = [f"{i}.jpg" for i in range(400)]
+    table = Places.build(
+        "nowhere", {"image": names, **columns, "pano": np.arange(400) % 2 == 0}, missing_images="ignore"
+    )
+    half = LabelledSet(table, table, label_pairs(table, table))
+    settings = {"order": "refill", "refill": 50, "panoramas": False}
+    options = TrainingOptions(batches="B", batch_pairs=10, seed=3, **settings)
+    own = Batches([half], "B", 10, 3, **settings)
+    expected = np.concatenate([own(step).similarity for step in range(3)])[:25]
+    np.testing.assert_array_equal(drawn_similarities([half], "B", 25, options=options), expected)
+    for name, other in {"order": "uniform", "refill": 10, "panoramas": True, "seed": 4}.items():
+        another = drawn_similarities([half], "B", 25, options=options.with_changes(**{name: other}))
+        assert not np.array_equal(another, expected), name

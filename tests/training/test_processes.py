@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from samespot.model.checkpoint import read_tensors
+from samespot.training.checkpoints import Checkpoints
 from samespot.training.logbook import read_metrics
 from samespot.training.trainer import train
 from samespot.training.validation import Validation
@@ -32,6 +33,46 @@ for name, options in given["options"].items():
 """
 
 
+ONE_IS_ASKED = """
+import json, os, signal, sys
+from pathlib import Path
+from samespot.overlap.labels import PairLabels
+from samespot.places.table import Places
+from samespot.training.checkpoints import TrainingStopped
+from samespot.training.gradient import Learner
+from samespot.training.options import TrainingOptions
+from samespot.training.sets import LabelledSet
+from samespot.training.trainer import train
+given = json.loads(sys.argv[1])
+table = Places.read(given["places"])
+street = LabelledSet(table, table, PairLabels.open(given["labels"]))
+rank = os.environ["RANK"]
+quick = Learner.backward
+def asked(self, batch, loaded):
+    if rank == "1" and batch.step == 1:
+        os.kill(os.getpid(), signal.SIGTERM)
+    return quick(self, batch, loaded)
+Learner.backward = asked
+try:
+    train(TrainingOptions.from_dict(given["options"]), [street], given["folder"] + "/run", progress=False)
+except TrainingStopped as error:
+    Path(given["folder"], "said-" + rank).write_text(str(error))
+"""
+
+
+def run_twice(script, given, folder):
+    """Let two processes run a script."""
+    (folder / "both.py").write_text(script)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", f"--master_port={port}"]
+    done = subprocess.run(
+        [*launcher, str(folder / "both.py"), json.dumps(given)], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
 @pytest.fixture(scope="module")
 def two_processes(tiny, photo_set, tmp_path_factory):
     """Runs by name: options, and the folder where two processes have run them."""
@@ -50,15 +91,7 @@ def two_processes(tiny, photo_set, tmp_path_factory):
         "labels": str(folder / "labels"),
         "folder": str(folder),
     }
-    (folder / "both.py").write_text(BOTH)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", f"--master_port={port}"]
-    done = subprocess.run(
-        [*launcher, str(folder / "both.py"), json.dumps(given)], capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    run_twice(BOTH, given, folder)
     return options, folder
 
 
@@ -85,3 +118,18 @@ def test_the_same_losses_and_weights_as_one_process(two_processes, photo_set, tm
 def test_the_run_says_how_many_processes_it_had(two_processes):
     _, folder = two_processes
     assert json.loads((folder / "pairs" / "config.json").read_text())["resolved"]["processes"] == 2
+
+
+def test_all_processes_stop_where_one_is_asked_to(tiny, photo_set, tmp_path):
+    photo_set.labels.save(tmp_path / "labels")
+    photo_set.queries.save(photo_set.queries.root / "places.csv")
+    given = {
+        "options": tiny.with_changes(steps=9, log_every=3, checkpoint_every=100).to_dict(),
+        "places": str(photo_set.queries.root / "places.csv"),
+        "labels": str(tmp_path / "labels"),
+        "folder": str(tmp_path),
+    }
+    run_twice(ONE_IS_ASKED, given, tmp_path)
+    for rank in (0, 1):  # asked in step 2, agreed at the next logged one
+        assert "stopped at step 3, as asked" in (tmp_path / f"said-{rank}").read_text()
+    assert Checkpoints(tmp_path / "run" / "checkpoints").steps() == [3]

@@ -47,6 +47,16 @@ def test_a_run_leaves_its_facts(plain, tiny, photo_set):
     assert result.model == run / "last"
 
 
+def test_what_settings_were_resolved_to_is_said(tiny, photo_set, tmp_path):
+    said: list[str] = []
+    options = tiny.with_changes(steps=None, epochs=1.0)  # 12 queries, 6 pairs a step
+    train(options, [photo_set], tmp_path / "run", progress=False, say=said.append)
+    (line,) = [line for line in said if line.startswith("resolved to ")]
+    assert {"steps 2", "learning_rate 0.1", "precision 32"} <= set(
+        line.removeprefix("resolved to ").split(", ")
+    )
+
+
 def test_only_the_trained_part_has_changed(plain, tiny):
     _, run = plain
     torch.manual_seed(tiny.seed)
@@ -150,6 +160,19 @@ def test_a_broken_checkpoint_is_passed_over(tiny, photo_set, tmp_path, plain):
     assert "resumed from the checkpoint of step 3" in said
     assert torch.equal(weights(tmp_path / "run" / "last"), weights(plain[1] / "last"))
     assert [m["step"] for m in read_metrics(tmp_path / "run")] == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_run_without_a_whole_checkpoint_says_that_it_starts_anew(tmp_path):
+    kept = Checkpoints(tmp_path)
+    for step in (1, 2):
+        kept.save(step, {"step": step})
+        (tmp_path / f"step-00000000{step}.pt").write_bytes(b"")
+    state, warnings = kept.newest()
+    assert state is None
+    assert [line.partition("); ")[2] for line in warnings] == [
+        "going back to the one before",
+        "none is whole; starting anew",
+    ]
 
 
 def test_a_flipped_bit_is_noticed(tmp_path):
@@ -257,6 +280,20 @@ def test_a_truncated_image_is_named(tiny, street_of_photos, tmp_path):
     again = train(kept, [broken], tmp_path / "kept", progress=False)
     assert torch.equal(weights(tmp_path / "kept" / "last"), weights(tmp_path / "skips" / "last"))
     assert again.skipped_images == result.skipped_images
+
+
+def test_a_cache_file_remembers_the_images_that_were_bad(tiny, street_of_photos, tmp_path):
+    street = street_of_photos(tmp_path, 12)
+    (tmp_path / "5.jpg").write_bytes(b"")
+    skip = tiny.with_changes(
+        cache_frozen="file", cache_dir=str(tmp_path / "cache"), steps=2, on_bad_image="skip"
+    )
+    first = train(skip, [street], tmp_path / "first", progress=False)
+    again = train(skip, [street], tmp_path / "again", progress=False)
+    assert [path.rsplit("/")[-1] for path in again.skipped_images] == ["5.jpg"]
+    assert again.skipped_images.keys() == first.skipped_images.keys()
+    with pytest.raises(InputError, match=r"5\.jpg: the file is empty.*cache was filled.*--on-bad-image skip"):
+        train(skip.with_changes(on_bad_image="fail"), [street], tmp_path / "fails", progress=False)
 
 
 def test_missing_and_empty_images_are_named(tiny, street_of_photos, tmp_path):

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from samespot.commands.words import flag_of, parse_size, parse_within, refuse_absent_gpu, refuse_ineffective
@@ -53,9 +54,37 @@ class TrainRequest:
 def training_options(asked: TrainRequest, changes: dict[str, Any]) -> TrainingOptions:
     """The preset's options, or the defaults, with what the user changed."""
     start = TrainingOptions() if asked.preset is None else preset_named(asked.preset).options
-    options = start.with_changes(**changes)
+    options = start.with_changes(**_make_way(changes), **changes)
+    _refuse_ineffective(options, changes)
     refuse_absent_gpu(options.device)
     return options
+
+
+def _make_way(changes: dict[str, Any]) -> dict[str, Any]:
+    """What a preset or a default says the other way round gives way to what was typed."""
+    rivals = {"epochs": "steps", "drop_pairs": "drop_epochs", "drop_epochs": "drop_pairs"}
+    return {rivals[name]: None for name in changes if name in rivals and rivals[name] not in changes}
+
+
+def _refuse_ineffective(options: TrainingOptions, changes: dict[str, Any]) -> None:
+    """Raise for what was typed and would do nothing; values of a preset or default may lie idle."""
+    typed = SimpleNamespace(**{field.name: field.name in changes for field in fields(options)})
+    if typed.steps:
+        refuse_ineffective(typed, ("epochs",), "with --steps")
+    if options.schedule != "step":
+        drops = ("drop_pairs", "drop_epochs", "drop_factor")
+        refuse_ineffective(typed, drops, f"with --schedule {options.schedule}")
+    if typed.drop_epochs:
+        refuse_ineffective(typed, ("drop_pairs",), "with --drop-epochs")
+    if options.optimiser != "sgd":
+        refuse_ineffective(typed, ("momentum",), f"with --optimiser {options.optimiser}")
+    if not strategy_named(options.batches).all_pairs:
+        refuse_ineffective(typed, ("class_weights",), f"with --batches {options.batches}, only with all")
+    if options.order != "refill":
+        refuse_ineffective(typed, ("refill",), f"with --order {options.order}")
+    if options.model is not None:
+        network = ("backbone", "pool", "weights", "pretrained")
+        refuse_ineffective(typed, network, "with --model, whose folder holds a whole network")
 
 
 def option_changes(given: dict[str, Any]) -> dict[str, Any]:

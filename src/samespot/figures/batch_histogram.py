@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from samespot.figures.style import CLASSES, house_style, save
 from samespot.overlap.labels import HARD_POSITIVE, POSITIVE
-from samespot.training.batches import Batches
+from samespot.training.batches import batches_of
+from samespot.training.options import TrainingOptions
 from samespot.training.sets import LabelledSet
 
 PAIRS = 10_000
@@ -25,11 +26,18 @@ _NAMES = {
 
 
 def drawn_similarities(
-    sets: list[LabelledSet], strategy: str, pairs: int = PAIRS, seed: int = 0
+    sets: list[LabelledSet],
+    strategy: str,
+    pairs: int = PAIRS,
+    seed: int = 0,
+    *,
+    options: TrainingOptions | None = None,
 ) -> NDArray[np.float32]:
-    """(pairs,) similarities of drawn pairs, batch after batch of 64."""
-    batches = Batches(sets, strategy, 64, seed)
-    steps = -(-pairs // 64)
+    """(pairs,) similarities of drawn pairs, batch after batch: those of a run with these `options` from its first
+    step on (their seed, not `seed`), or else of the default ones."""
+    chosen = (options or TrainingOptions(seed=seed)).with_changes(batches=strategy)
+    batches = batches_of(chosen, sets)
+    steps = -(-pairs // chosen.batch_pairs)
     return np.concatenate([batches(step).similarity for step in range(steps)])[:pairs]
 
 
@@ -45,9 +53,11 @@ def batch_histogram(
     strategies: Sequence[str] = ("A", "B", "C", "D"),
     pairs: int = PAIRS,
     seed: int = 0,
+    *,
+    options: TrainingOptions | None = None,
 ) -> Path:
     """Draw `pairs` pairs with each strategy and write the figure (png, pdf or svg by the name's ending)."""
-    drawn = {name: drawn_similarities(sets, name, pairs, seed) for name in strategies}
+    drawn = {name: drawn_similarities(sets, name, pairs, seed, options=options) for name in strategies}
     return plot_histograms(drawn, out)
 
 

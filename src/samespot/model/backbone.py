@@ -73,7 +73,8 @@ def timm_name_of(backbone: str) -> str:
     name = SHORT_NAMES[backbone].timm_name if backbone in SHORT_NAMES else backbone
     if timm.is_model(name):
         return name
-    near = difflib.get_close_matches(name, [*SHORT_NAMES, *timm.list_models()], n=3)
+    names = dict.fromkeys([*SHORT_NAMES, *timm.list_models()])  # some short names are timm's, too
+    near = difflib.get_close_matches(name, list(names), n=3)
     hint = f"did you mean {' or '.join(near)}?" if near else "list them with timm.list_models()"
     raise InputError(f"backbone {backbone!r} is neither {', '.join(SHORT_NAMES)} nor a timm model; {hint}")
 

@@ -6,6 +6,7 @@ or a Sequential of the children of a torchvision ResNet without the last two: la
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -53,8 +54,12 @@ def convert_reference(
             f"backbone {backbone!r} has no reference checkpoint; choose one of {', '.join(CONVERTIBLE)}"
         )
     trunk = build_trunk(backbone)
-    left_out = load_trunk(trunk, _timm_names(body, backbone), str(path))
-    notes = [f"converted from the reference checkpoint {Path(path).name}", *left_out]
+    # a reference trunk ends before the classifier: a tensor of that name is a stranger, too
+    named = _timm_names(body, backbone)
+    load_trunk(trunk, named, str(path), classifier=False)
+    if len(named) < len(body):  # e.g. 0.weight and conv1.weight
+        raise InputError(f"{path}: {len(body) - len(named)} tensors are there under two names; keep one each")
+    notes = [f"converted from the reference checkpoint {Path(path).name}"]
     if exponent is None and pool is None:
         notes.append("the checkpoint does not name its pooling; average pooling was assumed")
     start = Start(trunk, Preprocessing(size=image_size), f"reference {Path(path).name}", tuple(notes))
@@ -77,6 +82,8 @@ def _exponent(p: Tensor | None, pool: str | None, path: str | Path) -> Tensor | 
         )
     if p is not None and p.numel() != 1:
         raise InputError(f"{path}: pool.p has {p.numel()} values, expected one")
+    if p is not None and not (math.isfinite(p.item()) and p.item() > 0):
+        raise InputError(f"{path}: pool.p is {p.item():g}, expected a number above 0; the file is damaged")
     return None if p is None else p.reshape(1)
 
 

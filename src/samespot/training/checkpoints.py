@@ -54,7 +54,8 @@ class Checkpoints:
     def newest(self) -> tuple[dict[str, Any] | None, list[str]]:
         """The newest checkpoint that is whole, and a warning for each broken one that was passed over."""
         warnings: list[str] = []
-        for step in reversed(self.steps()):
+        steps = self.steps()
+        for step in reversed(steps):
             path = self._path(step)
             try:
                 content = path.read_bytes()
@@ -65,7 +66,10 @@ class Checkpoints:
                 Exception
             ) as error:  # torch.load fails in many ways; whichever it is, the one before may do
                 reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
-                warnings.append(f"{path}: broken checkpoint ({reason}); going back to the one before")
+                next_try = (
+                    "going back to the one before" if step != steps[0] else "none is whole; starting anew"
+                )
+                warnings.append(f"{path}: broken checkpoint ({reason}); {next_try}")
                 continue
             return state, warnings
         return None, warnings

@@ -20,13 +20,15 @@ from samespot.errors import InputError
 from samespot.overlap.labels import POSITIVE
 
 MARGIN = 0.5
+ROUNDING = 1e-6  # a similarity may be so far outside [0, 1]
 # positives, soft negatives, hard negatives: the shares of batch strategy A
 CLASS_WEIGHTS = (0.5, 0.25, 0.25)
 CLASS_NAMES = ("positive", "soft negative", "hard negative")
 
 
 class GeneralizedContrastiveLoss(nn.Module):
-    """x, y: (n, d) descriptors of the two sides; similarity: (n,) in [0, 1] -> mean loss over the batch."""
+    """x, y: (n, d) descriptors of the two sides; similarity: (n,) in [0, 1] -> mean loss over the batch, 0 if
+    it is empty. Similarities on the CPU are checked; on a GPU that would make the host wait."""
 
     def __init__(self, margin: float = MARGIN) -> None:
         super().__init__()
@@ -35,7 +37,10 @@ class GeneralizedContrastiveLoss(nn.Module):
         self.margin = margin
 
     def forward(self, x: Tensor, y: Tensor, similarity: Tensor) -> Tensor:
-        return pair_losses(x, y, similarity, self.margin).mean()
+        losses = pair_losses(x, y, similarity, self.margin)
+        if similarity.device.type == "cpu":
+            _refuse_outside(similarity)
+        return losses.mean() if len(losses) else losses.sum()
 
     def extra_repr(self) -> str:
         return f"margin={self.margin:g}"
@@ -52,6 +57,16 @@ def pair_losses(x: Tensor, y: Tensor, similarity: Tensor, margin: float = MARGIN
     with torch.autocast(x.device.type, enabled=False):
         squared = (x.to(precise) - y.to(precise)).square().sum(dim=1)
         return _graded_loss(squared, similarity.to(precise), margin)
+
+
+def _refuse_outside(similarity: Tensor) -> None:
+    fine = (similarity >= -ROUNDING) & (similarity <= 1 + ROUNDING)  # False for NaN, too
+    if not bool(fine.all()):
+        at = int((~fine).nonzero()[0])
+        raise InputError(
+            f"similarity {float(similarity[at]):g} of pair {at} is not in [0, 1]; give the share of the places' "
+            "overlap, 0 for none"
+        )
 
 
 def _graded_loss(squared: Tensor, similarity: Tensor, margin: float) -> Tensor:

@@ -68,6 +68,11 @@ def strategy_named(text: str) -> Strategy:
     """A strategy from its name, or from fractions such as "pos=0.5,soft=0.25,hard=0.25"."""
     name = text.strip()
     all_pairs = name == "all" or name.startswith("all:")
+    if name == "all:binary":
+        raise InputError(
+            f"batches {text!r}: all pairs keep the similarity of the labels, nothing is rounded; use --batches binary, "
+            "or binary labels with all:D"
+        )
     mixture = _mixture(name.partition(":")[2] or "A" if all_pairs else name, text)
     return Strategy(
         name,

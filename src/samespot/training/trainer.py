@@ -28,7 +28,7 @@ import samespot
 from samespot.errors import InputError
 from samespot.model.checkpoint import write_whole
 from samespot.model.network import PlaceNet
-from samespot.training.batches import Batch, Batches
+from samespot.training.batches import Batch, batches_of
 from samespot.training.cache import fingerprint_of, keep_features
 from samespot.training.checkpoints import UNWRITABLE, Checkpoints, TrainingStopped, stopped_by
 from samespot.training.fabric import launch
@@ -131,15 +131,7 @@ class _Loop:
         self.say = say if self.writes else (lambda line: None)
         self.bar = ProgressBar(progress and self.writes)
         self.checkpoints = Checkpoints(run / "checkpoints", options.keep_checkpoints)
-        self.batches = Batches(
-            sets,
-            options.batches,
-            options.batch_pairs,
-            options.seed,
-            order=options.order,
-            refill=options.refill,
-            panoramas=options.panoramas,
-        )
+        self.batches = batches_of(options, sets)
         self.steps = total_steps(options, self.batches.query_count)
         self.schedule: Schedule = schedule_of(options, self.batches.query_count)
         self.bad, self.bad_in_validation = BadImages(options.on_bad_image), BadImages(options.on_bad_image)
@@ -201,18 +193,31 @@ class _Loop:
             self._step(batch, self._learn(batch, loaded))
             done = self.step
             last = done == self.steps
-            if done % options.log_every == 0 or last:
+            logged = last or done % options.log_every == 0
+            if logged:
                 self._log()
             if self.validation is not None and (last or _due(done, options.validate_every)):
                 self._validate()
-            if stop.is_set():
+            if self._stop_agreed(stop.is_set(), logged):
                 self._save_checkpoint()
+                self.fabric.barrier()  # a process that ends first takes the others with it
                 raise TrainingStopped(
                     f"stopped at step {done}, as asked; its checkpoint is kept: pass --resume to go on"
                 )
             if _due(done, options.checkpoint_every) or last:
                 self._save_checkpoint()
         self._pause()
+
+    def _stop_agreed(self, asked: bool, logged: bool) -> bool:
+        """Whether to stop now. Several processes stop at the same step, the next logged one, if any was asked to:
+        one that goes on alone would wait for the others for ever."""
+        if self.processes == 1:
+            return asked
+        if not logged:
+            return False
+        any_asked = torch.tensor(int(asked), device=self.device)
+        dist.all_reduce(any_asked, op=dist.ReduceOp.MAX)
+        return bool(any_asked)
 
     def _learn(self, batch: Batch, loaded: Any) -> StepStats:
         # whatever draws at random inside a network draws by (seed, step), too
@@ -408,20 +413,21 @@ class _Loop:
         ]
 
     def _write_config(self, net: PlaceNet) -> None:
+        resolved = {
+            "steps": self.steps,
+            "learning_rate": self.schedule.first_rate,
+            "drop_pairs": self.schedule.drop_pairs,
+            "queries": self.batches.query_count,
+            "processes": self.processes,
+            "device": self.device.type,
+            "precision": "bf16" if self.learner.half is not None else "32",
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+        }
         config = {
             "samespot": samespot.__version__,
             "options": self.options.to_dict(),
-            "resolved": {
-                "steps": self.steps,
-                "learning_rate": self.schedule.first_rate,
-                "drop_pairs": self.schedule.drop_pairs,
-                "queries": self.batches.query_count,
-                "processes": self.processes,
-                "device": self.device.type,
-                "precision": "bf16" if self.learner.half is not None else "32",
-                "torch": torch.__version__,
-                "numpy": np.__version__,
-            },
+            "resolved": resolved,
             "sets": self._sets_facts(),
             "model": net.config(),
         }
@@ -429,6 +435,7 @@ class _Loop:
             write_whole(self.run / "config.json", (json.dumps(config, indent=1) + "\n").encode())
         for line in self.options.lines():
             self.say(line)
+        self.say("resolved to " + ", ".join(f"{name} {value}" for name, value in resolved.items()))
         self.say(net.describe_training())
 
     def _save_checkpoint(self) -> None:
