@@ -26,7 +26,7 @@ def blocks(page):
     return BLOCK.findall(page.read_text())
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def folder(tmp_path_factory):
     """What the pages speak of: places.csv, split.csv, photos/, MSLS/ and 7scenes/, all tiny."""
     here = tmp_path_factory.mktemp("docs")
