@@ -3,8 +3,10 @@
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import settings
+from PIL import Image
 
 settings.register_profile("samespot", deadline=None, max_examples=200)
 settings.load_profile("samespot")
@@ -17,3 +19,22 @@ def real_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real data at {folder}; set SAMESPOT_DATA")
     return folder
+
+
+@pytest.fixture
+def wall_scene(tmp_path) -> Path:
+    """7Scenes' layout, scene `heads`: two training frames and a test frame before a flat wall 2 m away."""
+    root = tmp_path
+    for sequence, frames in (("seq-01", 2), ("seq-02", 1)):
+        folder = root / "heads" / sequence
+        folder.mkdir(parents=True)
+        for i in range(frames):
+            pose = np.eye(4)
+            pose[0, 3] = 0.5 * i  # half a metre to the right
+            np.savetxt(folder / f"frame-{i:06d}.pose.txt", pose)
+            Image.new("RGB", (640, 480)).save(folder / f"frame-{i:06d}.color.png")
+            wall = np.full((480, 640), 2000, np.uint16)
+            Image.fromarray(wall).save(folder / f"frame-{i:06d}.depth.png")
+    (root / "heads" / "TrainSplit.txt").write_text("sequence1\n")
+    (root / "heads" / "TestSplit.txt").write_text("sequence2\n")
+    return root

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from samespot import InputError, Places, label_pairs, sector_overlap
 from samespot.commands.label import LabelRequest, label_tasks
@@ -11,26 +10,9 @@ from samespot.overlap.task import Points, Sectors, Within, run_task
 from samespot.places.pose import PoseFrame
 
 
-def write_scene(root, scene="heads"):
-    """Two training frames and a test frame before a flat wall 2 m away, in 7Scenes' layout."""
-    for sequence, frames in (("seq-01", 2), ("seq-02", 1)):
-        folder = root / scene / sequence
-        folder.mkdir(parents=True)
-        for i in range(frames):
-            pose = np.eye(4)
-            pose[0, 3] = 0.5 * i  # half a metre to the right
-            np.savetxt(folder / f"frame-{i:06d}.pose.txt", pose)
-            Image.new("RGB", (640, 480)).save(folder / f"frame-{i:06d}.color.png")
-            wall = np.full((480, 640), 2000, np.uint16)
-            Image.fromarray(wall).save(folder / f"frame-{i:06d}.depth.png")
-    (root / scene / "TrainSplit.txt").write_text("sequence1\n")
-    (root / scene / "TestSplit.txt").write_text("sequence2\n")
-
-
 @pytest.mark.parametrize("occlusion", ["none", "depth", "cloud"])
-def test_a_wall_hides_nothing_of_itself(tmp_path, occlusion):
-    write_scene(tmp_path)
-    (task,) = label_tasks(LabelRequest(tmp_path, kind="3d", part="heads/train", occlusion=occlusion))
+def test_a_wall_hides_nothing_of_itself(wall_scene, occlusion):
+    (task,) = label_tasks(LabelRequest(wall_scene, kind="3d", part="heads/train", occlusion=occlusion))
     np.testing.assert_allclose(run_task(task).labels.dense(), [[1, 0.628], [0.628, 1]], atol=0.012)
 
 
@@ -145,23 +127,22 @@ def test_defaults_are_those_of_the_rules(tmp_path):
         ({"pair": "-1,0"}, "--pair -1,0: there are 2 queries and 2 map images"),
     ],
 )
-def test_3d_options_are_checked_before_a_cloud_is_fused(tmp_path, monkeypatch, options, words):
+def test_3d_options_are_checked_before_a_cloud_is_fused(wall_scene, monkeypatch, options, words):
     monkeypatch.setattr("torch.cuda.is_available", lambda: False)
-    write_scene(tmp_path)
     with pytest.raises(InputError) as error:  # the scene is only made by run_task
-        label_tasks(LabelRequest(tmp_path, kind="3d", part="heads/train", **options))
+        label_tasks(LabelRequest(wall_scene, kind="3d", part="heads/train", **options))
     assert words in str(error.value)
 
 
-def test_depth_that_hides_must_be_there_before_a_cloud_is_fused(tmp_path):
-    write_scene(tmp_path)
-    (tmp_path / "heads" / "seq-01" / "frame-000001.depth.png").unlink()
+def test_depth_that_hides_must_be_there_before_a_cloud_is_fused(wall_scene):
+    (wall_scene / "heads" / "seq-01" / "frame-000001.depth.png").unlink()
     with pytest.raises(InputError, match="not every image has a depth image"):
-        label_tasks(LabelRequest(tmp_path, kind="3d", part="heads/train", occlusion="depth"))
+        label_tasks(LabelRequest(wall_scene, kind="3d", part="heads/train", occlusion="depth"))
 
 
-def test_the_device_of_a_3d_preset_can_be_chosen(tmp_path):
-    write_scene(tmp_path)
-    rules = [task.rule for task in label_tasks(LabelRequest(tmp_path, preset="7scenes", device="torch-cpu"))]
+def test_the_device_of_a_3d_preset_can_be_chosen(wall_scene):
+    rules = [
+        task.rule for task in label_tasks(LabelRequest(wall_scene, preset="7scenes", device="torch-cpu"))
+    ]
     assert len(rules) == 2
     assert all(isinstance(rule, Points) and rule.device == "torch-cpu" for rule in rules)

@@ -58,25 +58,8 @@ def test_tb_places_is_all_pairs_of_w17_at_3_5_metres(tmp_path):
     assert done.summary()["labels"]["same_table"] is True
 
 
-def write_scene(root, scene="heads"):
-    """Two training frames and a test frame before a flat wall 2 m away, in 7Scenes' layout."""
-    for sequence, frames in (("seq-01", 2), ("seq-02", 1)):
-        folder = root / scene / sequence
-        folder.mkdir(parents=True)
-        for i in range(frames):
-            pose = np.eye(4)
-            pose[0, 3] = 0.5 * i  # half a metre to the right
-            np.savetxt(folder / f"frame-{i:06d}.pose.txt", pose)
-            Image.new("RGB", (640, 480)).save(folder / f"frame-{i:06d}.color.png")
-            wall = np.full((480, 640), 2000, np.uint16)
-            Image.fromarray(wall).save(folder / f"frame-{i:06d}.depth.png")
-    (root / scene / "TrainSplit.txt").write_text("sequence1\n")
-    (root / scene / "TestSplit.txt").write_text("sequence2\n")
-
-
-def test_7scenes_is_train_against_train_and_test_against_train(tmp_path):
-    write_scene(tmp_path)
-    train, test = preset_tasks("7scenes", tmp_path)
+def test_7scenes_is_train_against_train_and_test_against_train(wall_scene):
+    train, test = preset_tasks("7scenes", wall_scene)
     assert [train.name, test.name] == ["heads-train", "heads-test"]
     first, second = run_task(train), run_task(test)
     # at 2 m a view is 640 / 585 · 2 = 2.188 m wide; moved by 0.5 m two of them share 1.688 of 2.688
@@ -130,10 +113,9 @@ def test_the_time_is_that_of_labelling_and_not_of_loading_kernels(tmp_path, monk
     assert summary["nonzero"] < summary["pairs"]
 
 
-def test_fusing_a_scene_is_not_labelling_and_a_taken_folder_is_said_before_it(tmp_path):
-    write_scene(tmp_path)
-    train, _ = preset_tasks("7scenes", tmp_path)
-    taken = tmp_path / "taken"
+def test_fusing_a_scene_is_not_labelling_and_a_taken_folder_is_said_before_it(wall_scene):
+    train, _ = preset_tasks("7scenes", wall_scene)
+    taken = wall_scene / "taken"
     taken.mkdir()
     (taken / "thesis.txt").touch()
     asked = []
