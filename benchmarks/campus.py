@@ -2,9 +2,10 @@
 
     python benchmarks/campus.py CAMPUS --weights VGG16.safetensors --suite strategies --out docs/results/strategies.json
 
-A suite is a list of named recipes; each is trained with every seed from the same start, then described and
-evaluated without whitening, and whitened (PCA) on the evaluated map or on the training photos. Every line of the
-result holds the recipe, the seed and the recalls, so that any table can be made of it later.
+A suite is a list of named recipes; each is trained with every seed from the same start, then evaluated by
+`samespot.evaluation` without whitening, and whitened (PCA) on the evaluated map or on the training photos. Every line
+of the result holds the recipe, the seed, the recalls and for each query the rank of its first hit, so that any table
+can be made of it later: `--table` prints means over seeds, `--differences A,B` an interval for A − B.
 """
 
 from __future__ import annotations
@@ -21,17 +22,22 @@ from typing import Any
 import numpy as np
 import torch
 
+from samespot.evaluation.evaluate import MAP, EvaluationOptions, Other, evaluate
+from samespot.evaluation.intervals import Interval, paired_bootstrap_runs
+from samespot.evaluation.protocols import protocol_named
+from samespot.evaluation.results import Variant
 from samespot.model.network import PlaceNet
 from samespot.overlap.annotate import label_pairs, label_within
 from samespot.overlap.task import preset_tasks
+from samespot.places.table import Places
+from samespot.retrieval.descriptors import Descriptors
 from samespot.training.options import TrainingOptions
 from samespot.training.presets import preset_options
 from samespot.training.sets import LabelledSet
 from samespot.training.trainer import train
-from samespot.training.validation import Validation, nearest, recall
-from samespot.training.validation_sets import campus_east
 
-DIMS = (32, 64, 128, 256, 512, 1024)
+DIMS = (32, 64, 128, 256, 512)
+TRAINING = "training photos"
 CACHED = {"cache_frozen": "device"}  # the same result in a third of the time, where nothing is augmented
 ALL = {"batches": "all", "learning_rate": 1.0}
 THIRDS = {"class_weights": (1 / 3, 1 / 3, 1 / 3)}
@@ -105,10 +111,16 @@ def main() -> None:
     parser.add_argument("--backbone", default="vgg16")
     parser.add_argument("--untrained", action="store_true", help="also evaluate the network as it comes")
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--keep", type=Path, help="folder for the whole evaluation.json of each run")
+    parser.add_argument("--differences", nargs="+", help="with --table: recipes A,B whose R@5 to compare")
     parser.add_argument("--seconds", type=float, default=540, help="stop before a run that would end later")
     asked = parser.parse_args()
     if asked.table:
-        print_table([json.loads(path.read_text()) for path in asked.table])
+        runs = [run for path in asked.table for run in json.loads(path.read_text())["runs"]]
+        if asked.differences:
+            print_differences(runs, [tuple(words.split(",")) for words in asked.differences])
+        else:
+            print_table(runs)
         return
     if asked.campus is None or asked.out is None:
         parser.error("give the campus folder and --out, or --table")
@@ -126,7 +138,13 @@ def main() -> None:
     if asked.untrained:
         options = preset_options("campus", **common)
         net = PlaceNet(options.backbone, options.pool, weights=options.weights, image_size=options.image_size)
-        lines.append({"recipe": "off the shelf", "seed": None, **_evaluate(net, data)})
+        lines.append(
+            {
+                "recipe": "off the shelf",
+                "seed": None,
+                **_evaluate(net, data, asked.keep / "off-the-shelf.json" if asked.keep else None),
+            }
+        )
         _tell(lines[-1])
     slowest = 0.0
     for seed in (int(word) for word in asked.seeds.split(",")):
@@ -135,7 +153,8 @@ def main() -> None:
                 print(f"left out for lack of time: {name}, seed {seed}")
                 continue
             begun = time.perf_counter()
-            lines.append(_run(name, preset_options("campus", **{**common, **changes, "seed": seed}), data))
+            options = preset_options("campus", **{**common, **changes, "seed": seed})
+            lines.append(_run(name, options, data, asked.keep))
             slowest = max(slowest, time.perf_counter() - begun)
             _tell(lines[-1])
             _write(asked, recipes, lines)
@@ -143,17 +162,17 @@ def main() -> None:
 
 
 def _load(campus: Path) -> dict[str, Any]:
-    train_task, east = preset_tasks("campus", campus, "error")
+    train_task, _ = preset_tasks("campus", campus, "error")
     photos = train_task.queries
     return {
         "graded": LabelledSet(photos, photos, label_pairs(photos, photos, 90.0, 30.0)),
         "binary": LabelledSet(photos, photos, label_within(photos, photos, 15.0, 40.0)),
         "train": photos,
-        "east": campus_east([east]),
+        "cases": protocol_named("campus-east").cases(campus),
     }
 
 
-def _run(name: str, options: TrainingOptions, data: dict[str, Any]) -> dict[str, Any]:
+def _run(name: str, options: TrainingOptions, data: dict[str, Any], keep: Path | None) -> dict[str, Any]:
     labels = data["binary" if options.batches == "binary" else "graded"]
     with tempfile.TemporaryDirectory() as scratch:
         begun = time.perf_counter()
@@ -169,49 +188,60 @@ def _run(name: str, options: TrainingOptions, data: dict[str, Any]) -> dict[str,
         "pairs per second": round(result.pairs_per_second, 1),
         "loss": result.loss,
         "redrawn": result.redrawn,
-        **_evaluate(net, data),
+        **_evaluate(net, data, keep / f"{name.replace(' ', '-')}-{options.seed}.json" if keep else None),
     }
 
 
-def _evaluate(net: PlaceNet, data: dict[str, Any]) -> dict[str, Any]:
-    east: Validation = data["east"]
+def _evaluate(net: PlaceNet, data: dict[str, Any], keep: Path | None = None) -> dict[str, Any]:
     net = net.to("cuda" if torch.cuda.is_available() else "cpu").eval()
-    queries, places, photos = (_describe(net, data, name) for name in ("query", "map", "train"))
-    found: dict[str, Any] = {"recall": _recall(queries, places, east)}
-    for name, fitted_on in (("whitened on the map", places), ("whitened on training photos", photos)):
-        found[name] = {
-            str(d): _recall(*(_whitened(x, fitted_on, d) for x in (queries, places)), east)
-            for d in DIMS
-            if d <= min(places.shape)
-        }
+    photos = Other(TRAINING, data["train"])
+    done = evaluate(
+        protocol_named("campus-east"),
+        data["cases"],
+        lambda places, name: _describe(net, data, places, name),
+        margin=net.margin,
+        model={"digest": net.digest(), **net.config()},
+        options=EvaluationOptions(whiten=DIMS),
+        other=photos,
+    )
+    if keep is not None:
+        done.evaluation.save(keep)
+    found: dict[str, Any] = {"recall": _recalls(done.evaluation.variant())}
+    for name, fitted_on in (("whitened on the map", MAP), ("whitened on training photos", TRAINING)):
+        kinds = [v for v in done.evaluation.variants if v.whitened_on == fitted_on]
+        found[name] = {str(v.dims): _recalls(v) for v in kinds}
+    counted = done.evaluation.queries.counted
+    found["first hits"] = {
+        v.name: v.outcomes["first_hit"][counted].tolist() for v in done.evaluation.variants
+    }
+    plain = done.evaluation.variant()
+    found["graded"] = {
+        v.name: {m: round(v.metrics[m].value, 4) for m in ("overlap@1", "nDCG@10")}
+        for v in done.evaluation.variants
+    }
+    found["calibration"] = {
+        how: {key: plain.curves[how][key] for key in ("ece", "bias", "pearson", "spearman")}
+        for how in ("calibration", "calibration, isotonic")
+        if how in plain.curves
+    }
+    found["acceptance"] = {v.name: v.curves["acceptance"]["at"] for v in done.evaluation.variants}
     found["pooling exponent"] = float(net.pool.p.detach()) if hasattr(net.pool, "p") else None
     return found
 
 
-def _describe(net: PlaceNet, data: dict[str, Any], name: str) -> torch.Tensor:
-    """(n, d) descriptors; images are decoded once for each size and stay in memory."""
-    east: Validation = data["east"]
-    table = {"query": east.queries, "map": east.places, "train": data["train"]}[name]
+def _describe(net: PlaceNet, data: dict[str, Any], table: Places, name: str) -> Descriptors:
+    """Images are decoded once for each size and stay in memory."""
     key = (name, net.preprocessing.size)
     if key not in data:
         with ThreadPoolExecutor(16) as pool:
             data[key] = torch.cat(list(pool.map(lambda path: net.preprocessing.read([path]), table.images)))
     with torch.no_grad():
-        return net.describe_images(data[key], batch_size=256).float().cpu()
+        vectors = net.describe_images(data[key], batch_size=256).float().cpu().numpy()
+    return Descriptors(None, vectors, {"bad": {}})
 
 
-def _whitened(vectors: torch.Tensor, fitted_on: torch.Tensor, dims: int) -> torch.Tensor:
-    """PCA whitening to `dims`, then unit length, in float64."""
-    sample = fitted_on.double()
-    mean = sample.mean(0)
-    values, directions = torch.linalg.eigh((sample - mean).T @ (sample - mean) / (len(sample) - 1))
-    projection = directions[:, -dims:] / values[-dims:].clamp(min=1e-12).sqrt()
-    return torch.nn.functional.normalize((vectors.double() - mean) @ projection)
-
-
-def _recall(queries: torch.Tensor, places: torch.Tensor, east: Validation) -> dict[str, float]:
-    found = recall(nearest(queries, places, 10), east.positives, (1, 5, 10))
-    return {str(k): round(100 * v, 2) for k, v in found.items()}
+def _recalls(variant: Variant) -> dict[str, float]:
+    return {str(k): round(100 * variant.metrics[f"R@{k}"].value, 2) for k in (1, 5, 10)}
 
 
 def _tell(line: dict[str, Any]) -> None:
@@ -239,9 +269,28 @@ def _write(asked: argparse.Namespace, recipes: dict[str, Any], lines: list[dict[
     asked.out.write_text(json.dumps(result, indent=1) + "\n")
 
 
-def print_table(results: list[dict[str, Any]]) -> None:
+def print_differences(runs: list[dict[str, Any]], pairs: list[tuple[str, ...]]) -> None:
+    """A − B in R@5 over the same queries, all seeds: plain, and whitened to 128 dims on either set."""
+    kinds = ("512", f"128 whitened on {MAP}", f"128 whitened on {TRAINING}")
+    print("| A − B, R@5 | " + " | ".join(kinds) + " |")
+    print("|---|" + "---|" * len(kinds))
+    for a, b in pairs:
+        cells = [_difference(runs, a, b, kind) for kind in kinds]
+        shown = [f"**{one.points()}**" if one.significant else one.points() for one in cells]
+        print(f"| {a} − {b} | " + " | ".join(shown) + " |")
+
+
+def _difference(runs: list[dict[str, Any]], a: str, b: str, kind: str, k: int = 5) -> Interval:
+    """One side may be a network as it comes, which has no seeds: its answers stand against each of the other's."""
+    ranks = [np.array([r["first hits"][kind] for r in runs if r["recipe"] == name]) for name in (a, b)]
+    seeds = max(len(side) for side in ranks)
+    found = [((side > 0) & (side <= k)).astype(float) for side in ranks]
+    one, other = (np.repeat(side, seeds, axis=0) if len(side) == 1 else side for side in found)
+    return paired_bootstrap_runs(one, other)
+
+
+def print_table(runs: list[dict[str, Any]]) -> None:
     """Mean and range over seeds of each recipe: recall as it is, and R@5 whitened to the best size."""
-    runs = [run for result in results for run in result["runs"]]
     print("| recipe | seeds | R@1 | R@5 | R@10 | R@5 whitened on the map | R@5 whitened on training photos |")
     print("|---|---|---|---|---|---|---|")
     for name in dict.fromkeys(run["recipe"] for run in runs):

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import settings
 from PIL import Image
+from scipy.io import savemat
 
 settings.register_profile("samespot", deadline=None, max_examples=200)
 settings.load_profile("samespot")
@@ -38,3 +39,28 @@ def wall_scene(tmp_path) -> Path:
     (root / "heads" / "TrainSplit.txt").write_text("sequence1\n")
     (root / "heads" / "TestSplit.txt").write_text("sequence2\n")
     return root
+
+
+@pytest.fixture(scope="session")
+def save_struct():
+    """Writes a .mat file with NetVLAD's dbStruct: names and UTM positions (n, 2) of map and queries, and more."""
+
+    def save(path, database, utm_database, queries, utm_queries, **more):
+        struct = {
+            "whichSet": "test",
+            "dbImageFns": _cells(database),
+            "utmDb": np.asarray(utm_database, dtype=float).T,
+            "qImageFns": _cells(queries),
+            "utmQ": np.asarray(utm_queries, dtype=float).T,
+            **more,
+        }
+        path.parent.mkdir(parents=True, exist_ok=True)
+        savemat(path, {"dbStruct": struct})
+
+    return save
+
+
+def _cells(names):
+    column = np.empty((len(names), 1), dtype=object)
+    column[:, 0] = names
+    return column

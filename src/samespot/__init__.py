@@ -12,9 +12,13 @@ _PUBLIC = {
     "PairLabels": "samespot.overlap.labels",
     "PlaceNet": "samespot.model.network",
     "Places": "samespot.places.table",
+    "Whitening": "samespot.retrieval.whitening",
+    "describe": "samespot.retrieval.describe",
     "label_pairs": "samespot.overlap.annotate",
     "label_scene": "samespot.overlap.scene",
     "label_within": "samespot.overlap.annotate",
+    "recall_at_k": "samespot.evaluation.metrics",
+    "search": "samespot.retrieval.search",
     "sector_overlap": "samespot.overlap.sector",
 }
 __all__ = sorted(_PUBLIC)

@@ -538,3 +538,231 @@ def export(
     console.out.print(f"largest difference from torch: {difference:.1e}")
     console.files_written([out])
     console.write_json({"onnx": str(out), "largest difference": difference}, json)
+
+
+_OWN = partial(_option, "Tables of your own")
+_PROTOCOL = partial(_option, "Options of a protocol")
+_DESCRIBE = partial(_option, "How photos are described")
+
+
+@app.command()
+def describe(
+    model: Annotated[
+        str, typer.Argument(help="A model or run folder, or a network as it comes: resnet50-gem.")
+    ],
+    places: Annotated[Path, typer.Argument(metavar="PLACES", help="A table, a data set, photos.")],
+    out: Annotated[Path, typer.Option(callback=_out_folder, help="Folder for the descriptors.")] = Path(
+        "descriptors"
+    ),
+    dataset: Dataset = None,
+    part: Annotated[str | None, typer.Option(help="Which part of a data set.")] = None,
+    batch_size: Annotated[
+        int | None, typer.Option(help="Images that go through the network at once.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    precision: Annotated[str | None, typer.Option(help="auto, 32 or bf16.", show_default="auto")] = None,
+    dtype: Annotated[
+        str | None, typer.Option(help="On disk: float32 or float16.", show_default="float32")
+    ] = None,
+    decode: Annotated[
+        str | None, typer.Option(help="Decode images by auto, cpu or gpu.", show_default="auto")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="Threads that read images.")] = None,
+    on_bad_image: Annotated[
+        str | None, typer.Option(help="An image that cannot be read: fail or skip.", show_default="fail")
+    ] = None,
+    json: Json = None,
+) -> None:
+    """One vector an image, into a memory-mapped file. A stopped run goes on where it was.
+
+    Many GPUs: torchrun --nproc_per_node=8 -m samespot describe ...
+    """
+    from samespot import console
+    from samespot.commands.evaluate import load_model
+    from samespot.commands.words import one_of, refuse_absent_gpu
+    from samespot.places.catalogue import open_places
+    from samespot.retrieval.describe import Decode, Dtype, OnBadImage, Precision
+    from samespot.retrieval.describe import describe as describe_places
+
+    refuse_absent_gpu(device)
+    table = open_places(places, dataset=dataset, part=part)
+    net = load_model(model)
+    with console.progress_bar() as progress:
+        described = describe_places(
+            net,
+            table,
+            out,
+            batch_size=batch_size,
+            device=device,
+            precision=one_of("precision", precision, get_args(Precision), "auto"),
+            on_bad_image=one_of("on_bad_image", on_bad_image, get_args(OnBadImage), "fail"),
+            workers=workers,
+            decode=one_of("decode", decode, get_args(Decode), "auto"),
+            dtype=one_of("dtype", dtype, get_args(Dtype), "float32"),
+            progress=progress,
+        )
+    if console.first_process():
+        console.notes_of(table)
+        console.descriptors_table(described)
+        console.files_written([out])
+        console.write_json(described.meta, json)
+
+
+_OF_PROTOCOLS = (
+    *("subtask", "task", "seq_length", "cities", "keys", "split", "scenes", "labels", "slices", "search"),
+    *("cameras", "map_sequences", "forward", "every", "gap"),
+)
+
+
+@app.command()
+def evaluate(
+    model: Annotated[
+        str, typer.Argument(help="A model or run folder, or a network as it comes: resnet50-gem.")
+    ],
+    protocol: Annotated[
+        str | None, typer.Argument(help="A protocol, see `samespot protocols`. Or give --map and --queries.")
+    ] = None,
+    root: Annotated[Path, typer.Option(help="Folder of the data set, or the one above it.")] = Path("."),
+    out: Annotated[
+        Path, typer.Option(callback=_out_folder, help="Folder for results, figures and descriptors.")
+    ] = Path("evaluation"),
+    whiten: Annotated[
+        str | None, typer.Option(help="Also whiten (PCA) to these sizes, e.g. 32,64,128.")
+    ] = None,
+    whiten_on: Annotated[
+        str | None,
+        typer.Option(help="Fit it on the map, on --train, or both.", show_default="map, and train if given"),
+    ] = None,
+    train: Annotated[
+        Path | None, typer.Option(help="Training places: whitening and calibration are also fitted on them.")
+    ] = None,
+    train_split: Annotated[str | None, typer.Option(help="Only the rows of --train with this split.")] = None,
+    map_: Annotated[
+        Path | None, typer.Option("--map", help="Map images.", rich_help_panel="Tables of your own")
+    ] = None,
+    queries: Annotated[Path | None, _OWN("Queries. By default each map image among the others.")] = None,
+    within: Annotated[str | None, _OWN("Found is what lies within, e.g. 25m,40deg.")] = None,
+    frames: Annotated[int | None, _OWN("Or at most so many frames away in an aligned sequence.")] = None,
+    overlap: Annotated[float | None, _OWN("Or shares at least this much of the view, 0 to 1.")] = None,
+    theta: Annotated[float | None, _OWN("Opening angle of the field of view (deg): 90.")] = None,
+    radius: Annotated[float | None, _OWN("How far a camera sees (m): 50.")] = None,
+    time_gap: Annotated[float | None, _OWN("Never retrieve what was taken within so many seconds.")] = None,
+    subtask: Annotated[str | None, _PROTOCOL("MSLS: all, s2w, w2s, o2n, n2o, d2n or n2d.")] = None,
+    task: Annotated[str | None, _PROTOCOL("MSLS: im2im, im2seq, seq2im or seq2seq.")] = None,
+    seq_length: Annotated[int | None, _PROTOCOL("MSLS: frames in a sequence.")] = None,
+    cities: Annotated[str | None, _PROTOCOL("MSLS: only these, e.g. cph,sf.")] = None,
+    keys: Annotated[str | None, _PROTOCOL("msls-val-740: folder of its key lists.")] = None,
+    split: Annotated[
+        str | None, _PROTOCOL("robotcar-seasons-v2: test, or train, whose poses are public.")
+    ] = None,
+    scenes: Annotated[str | None, _PROTOCOL("7Scenes: only these, e.g. heads,stairs.")] = None,
+    labels: Annotated[str | None, _PROTOCOL("7Scenes: folder of labels made before.")] = None,
+    slices: Annotated[str | None, _PROTOCOL("CMU: only these, e.g. 2-6,18.")] = None,
+    search: Annotated[str | None, _PROTOCOL("CMU: in the map of the query's slice, or of all.")] = None,
+    cameras: Annotated[str | None, _PROTOCOL("RobotCar: map images of all, left, rear or right.")] = None,
+    map_sequences: Annotated[str | None, _PROTOCOL("tb-places-w18: recordings that are the map.")] = None,
+    forward: Annotated[str | None, _PROTOCOL("TB-Places: the camera axis that looks ahead, e.g. z.")] = None,
+    every: Annotated[int | None, _PROTOCOL("7scenes-sequence: every so-many-th frame is a query.")] = None,
+    gap: Annotated[
+        int | None, _PROTOCOL("7scenes-sequence: so many neighbouring frames are left out.")
+    ] = None,
+    batch_size: Annotated[int | None, _DESCRIBE("Images that go through the network at once.")] = None,
+    device: Annotated[str, _DESCRIBE("auto, cpu or cuda.")] = "auto",
+    precision: Annotated[str | None, _DESCRIBE("auto, 32 or bf16.")] = None,
+    workers: Annotated[int | None, _DESCRIBE("Threads that read images.")] = None,
+    on_bad_image: Annotated[str | None, _DESCRIBE("An image that cannot be read: fail or skip.")] = None,
+    accept_precision: Annotated[
+        float, typer.Option(help="Name the distance below which a match is right this often.")
+    ] = 0.95,
+    acceptance: Annotated[
+        bool, typer.Option(help="Also ask for each query without its place in the map.")
+    ] = True,
+    gallery: Annotated[int, typer.Option(help="Hits and misses shown in the gallery, so many of each.")] = 4,
+    seed: Annotated[int, typer.Option(help="Seed of bootstraps and of the gallery's sample.")] = 0,
+    json: Json = None,
+) -> None:
+    """Measure a model by a named protocol, or on tables of your own, with confidence intervals."""
+    typed = {name: value for name, value in locals().items() if name in _OF_PROTOCOLS and value is not None}
+    from samespot import console
+    from samespot.commands.evaluate import EvaluateRequest, run_evaluation
+    from samespot.commands.evaluation_files import write_files
+    from samespot.commands.evaluation_screen import evaluation_tables
+
+    asked = EvaluateRequest(
+        model=model,
+        protocol=protocol,
+        root=root,
+        protocol_options=typed,
+        queries=queries,
+        map=map_,
+        within=within,
+        frames=frames,
+        overlap=overlap,
+        theta=theta,
+        radius=radius,
+        time_gap=time_gap,
+        whiten=whiten,
+        whiten_on=whiten_on,
+        train=train,
+        train_split=train_split,
+        out=out,
+        batch_size=batch_size,
+        device=device,
+        precision=precision,
+        workers=workers,
+        on_bad_image=on_bad_image,
+        accept_precision=accept_precision,
+        acceptance=acceptance,
+        seed=seed,
+    )
+    with console.progress_bar() as progress:
+        done, cases = run_evaluation(asked, progress)
+        files = write_files(done, cases, out, hits=gallery, misses=gallery, seed=seed, progress=progress)
+    evaluation_tables(done.evaluation)
+    console.files_written(files)
+    if json is not None:
+        done.evaluation.save(json)
+
+
+@app.command()
+def compare(
+    first: Annotated[
+        str, typer.Argument(metavar="A", help="evaluation.json of one model, or of its seeds: a.json,b.json")
+    ],
+    second: Annotated[str, typer.Argument(metavar="B", help="The same of the other model.")],
+    descriptor: Annotated[
+        str | None,
+        typer.Option(help="Which descriptor of A and B, as the tables name it. By default the plain one."),
+    ] = None,
+    second_descriptor: Annotated[str | None, typer.Option(help="Another one for B.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the bootstrap.")] = 0,
+    json: Json = None,
+) -> None:
+    """Is A better than B? Differences query by query, with 95 % intervals."""
+    from samespot import console
+    from samespot.commands.evaluation_screen import comparison_table
+    from samespot.evaluation.compare import compare as compare_runs
+    from samespot.evaluation.results import Evaluation
+
+    sides = [[Evaluation.load(path) for path in words.split(",")] for words in (first, second)]
+    result = compare_runs(*sides, variants=(descriptor, second_descriptor or descriptor), seed=seed)
+    comparison_table(result, (first, second))
+    console.write_json(result.to_dict(), json)
+
+
+@app.command()
+def protocols(
+    name: Annotated[str | None, typer.Argument(help="Say everything about this one.")] = None,
+    json: Json = None,
+) -> None:
+    """List the evaluation protocols: which queries, what counts as found, what is never retrieved."""
+    from samespot import console
+    from samespot.commands.evaluation_screen import protocol_page, protocols_table
+    from samespot.evaluation.protocols import PROTOCOLS, protocol_named
+
+    chosen = list(PROTOCOLS.values()) if name is None else [protocol_named(name)]
+    if name is None:
+        protocols_table(chosen)
+    else:
+        protocol_page(chosen[0])
+    console.write_json([one.to_dict() for one in chosen], json)

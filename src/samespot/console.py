@@ -20,6 +20,7 @@ from samespot.errors import InputError
 if TYPE_CHECKING:  # a line about a typo must not wait for pandas and torch
     from samespot.places.catalogue import DataSet, Finding
     from samespot.places.table import Places
+    from samespot.retrieval.descriptors import Descriptors
     from samespot.training.trainer import TrainingResult
 
 out = Console()
@@ -226,6 +227,16 @@ def training_table(result: TrainingResult) -> None:
     out.print(grid)
     for line in result.warnings:
         err.print(f"[yellow]note[/] {plain(line)}", highlight=False, soft_wrap=True)
+
+
+def descriptors_table(described: Descriptors) -> None:
+    meta = described.meta
+    grid = _grid(f"{meta['images']:,} images, {meta['dims']:,} numbers each ({meta['dtype']})")
+    grid.add_row("network", f"{meta['backbone']}")
+    grid.add_row("precision", str(meta["precision"]))
+    if meta["bad"]:
+        grid.add_row("could not be read", f"{len(meta['bad']):,}")
+    out.print(grid)
 
 
 _CLASS_LIMITS = {"positive": "ψ ≥ .5", "soft negative": "0 < ψ < .5", "hard negative": "ψ = 0"}

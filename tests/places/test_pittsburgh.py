@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from PIL import Image
-from scipy.io import savemat
 
 from samespot.errors import InputError
 from samespot.places import pittsburgh
@@ -14,27 +13,14 @@ UTM_MAP = np.array([[584825.961, 584825.961, 585001.5], [4477141.5, 4477141.5, 4
 UTM_QUERIES = np.array([[584744.966, 584744.966], [4477141.511, 4477141.511]])
 
 
-def cells(names):
-    column = np.empty((len(names), 1), dtype=object)
-    column[:, 0] = names
-    return column
+@pytest.fixture
+def save_listing(save_struct):
+    def save(path, names=MAP):
+        limits = {"posDistThr": 25, "posDistSqThr": 625, "nonTrivPosDistSqThr": 100}
+        counts = {"numImages": len(MAP), "numQueries": len(QUERIES)}
+        save_struct(path, names, UTM_MAP.T, QUERIES, UTM_QUERIES.T, **counts, **limits)
 
-
-def save_struct(path, names=MAP):
-    struct = {
-        "whichSet": "test",
-        "dbImageFns": cells(names),
-        "utmDb": UTM_MAP,
-        "qImageFns": cells(QUERIES),
-        "utmQ": UTM_QUERIES,
-        "numImages": len(MAP),
-        "numQueries": len(QUERIES),
-        "posDistThr": 25,
-        "posDistSqThr": 625,
-        "nonTrivPosDistSqThr": 100,
-    }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    savemat(path, {"dbStruct": struct})
+    return save
 
 
 def save_images(folder, names):
@@ -44,8 +30,8 @@ def save_images(folder, names):
 
 
 @pytest.fixture
-def root(tmp_path):
-    save_struct(tmp_path / "datasets/pitts30k_test.mat")
+def root(tmp_path, save_listing):
+    save_listing(tmp_path / "datasets/pitts30k_test.mat")
     save_images(tmp_path, MAP)
     save_images(tmp_path / "queries_real", QUERIES)
     return tmp_path
@@ -79,8 +65,8 @@ def test_queries_have_a_folder_of_their_own(root):
     assert places.table["split"].tolist() == ["query"] * 2
 
 
-def test_the_folders_of_netvlad_itself_are_found(tmp_path):
-    save_struct(tmp_path / "pitts30k_test.mat")
+def test_the_folders_of_netvlad_itself_are_found(tmp_path, save_listing):
+    save_listing(tmp_path / "pitts30k_test.mat")
     save_images(tmp_path / "images", MAP)
     save_images(tmp_path / "queries", QUERIES)
     for part, folder in (("pitts30k_test/database", "images"), ("pitts30k_test/query", "queries")):
@@ -123,8 +109,8 @@ def test_other_images_named_with_at_signs_are_not_pittsburgh(tmp_path):
     assert pittsburgh.parts(tmp_path) == []
 
 
-def test_a_foreign_name_in_the_listing_is_told(root):
-    save_struct(root / "datasets/pitts30k_test.mat", [*MAP[:2], "000/photo.jpg"])
+def test_a_foreign_name_in_the_listing_is_told(root, save_listing):
+    save_listing(root / "datasets/pitts30k_test.mat", [*MAP[:2], "000/photo.jpg"])
     with pytest.raises(InputError) as error:
         pittsburgh.read(root, "pitts30k_test/database")
     assert str(error.value) == (

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from PIL import Image
-from scipy.io import savemat
 
 from samespot.errors import InputError
 from samespot.places import tokyo
@@ -20,23 +19,21 @@ TM_QUERIES = [
 ]
 
 
-def cells(names):
-    column = np.empty((len(names), 1), dtype=object)
-    column[:, 0] = names
-    return column
+@pytest.fixture
+def save_listing(save_struct):
+    """With the map a metre apart from east to west, and the queries likewise."""
 
+    def save(path, database, queries, **stamps):
+        at = [
+            np.column_stack([east + np.arange(n), np.full(n, north)])
+            for east, north, n in (
+                (381418.23, 3946450.43, len(database)),
+                (382284.784, 3946636.627, len(queries)),
+            )
+        ]
+        save_struct(path, database, at[0], queries, at[1], **stamps)
 
-def save_struct(path, database, queries, **stamps):
-    struct = {
-        "whichSet": "test",
-        "dbImageFns": cells(database),
-        "utmDb": np.stack([381418.23 + np.arange(len(database)), np.full(len(database), 3946450.43)]),
-        "qImageFns": cells(queries),
-        "utmQ": np.stack([382284.784 + np.arange(len(queries)), np.full(len(queries), 3946636.627)]),
-        **stamps,
-    }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    savemat(path, {"dbStruct": struct})
+    return save
 
 
 def save_images(folder, names):
@@ -46,10 +43,10 @@ def save_images(folder, names):
 
 
 @pytest.fixture
-def root(tmp_path):
-    save_struct(tmp_path / "datasets/tokyo247.mat", MAP, QUERIES)
+def root(tmp_path, save_listing):
+    save_listing(tmp_path / "datasets/tokyo247.mat", MAP, QUERIES)
     stamps = {"dbTimeStamp": np.array([[201306]]), "qTimeStamp": np.array([[201503]])}
-    save_struct(tmp_path / "datasets/tokyoTM_train.mat", TM_MAP, TM_QUERIES, **stamps)
+    save_listing(tmp_path / "datasets/tokyoTM_train.mat", TM_MAP, TM_QUERIES, **stamps)
     save_images(tmp_path / "tokyo247", [name.replace(".jpg", ".png") for name in MAP])
     save_images(tmp_path / "247query_subset_v2", QUERIES)
     save_images(tmp_path / "tokyoTM/images", TM_MAP + TM_QUERIES)
@@ -116,16 +113,16 @@ def test_the_projection_is_the_one_that_time_machine_names_agree_with():
     ("folder", "suffix"),
     [("images", ".jpg"), ("database_gsv_vga", ".png"), ("tokyo247/images", ".png"), ("", ".png")],
 )
-def test_map_images_are_found_where_copies_have_them(tmp_path, folder, suffix):
-    save_struct(tmp_path / "tokyo247.mat", MAP, QUERIES)
+def test_map_images_are_found_where_copies_have_them(tmp_path, folder, suffix, save_listing):
+    save_listing(tmp_path / "tokyo247.mat", MAP, QUERIES)
     save_images(tmp_path / folder, [name.replace(".jpg", suffix) for name in MAP])
     places = tokyo.read(tmp_path, "tokyo247/database", missing_images="error")
     assert places.table["image"][0] == f"{folder}/{MAP[0]}".lstrip("/").replace(".jpg", suffix)
 
 
 @pytest.mark.parametrize("folder", ["query", "tokyo247/query", "query/247query_subset_v2"])
-def test_query_images_are_found_where_copies_have_them(tmp_path, folder):
-    save_struct(tmp_path / "tokyo247.mat", MAP, QUERIES)
+def test_query_images_are_found_where_copies_have_them(tmp_path, folder, save_listing):
+    save_listing(tmp_path / "tokyo247.mat", MAP, QUERIES)
     save_images(tmp_path / folder, QUERIES)
     places = tokyo.read(tmp_path, "tokyo247/query", missing_images="error")
     assert places.table["image"][0] == f"{folder}/{QUERIES[0]}"
@@ -135,8 +132,8 @@ def test_query_images_are_found_where_copies_have_them(tmp_path, folder):
     ("part", "example"),
     [("tokyo247", "<pano id>_012_030.jpg"), ("tokyoTM_val", "<pano id>__201306_35.65_139.68_030_012.jpg")],
 )
-def test_a_foreign_name_in_the_listing_is_told(root, part, example):
-    save_struct(root / f"datasets/{part}.mat", ["a/photo.jpg"], ["b.jpg"])
+def test_a_foreign_name_in_the_listing_is_told(root, part, example, save_listing):
+    save_listing(root / f"datasets/{part}.mat", ["a/photo.jpg"], ["b.jpg"])
     with pytest.raises(InputError) as error:
         tokyo.read(root, f"{part}/database")
     assert (
@@ -144,8 +141,8 @@ def test_a_foreign_name_in_the_listing_is_told(root, part, example):
     )
 
 
-def test_a_cut_file_and_bad_time_stamps_are_told(root):
-    save_struct(root / "datasets/tokyoTM_val.mat", TM_MAP, TM_QUERIES, dbTimeStamp=np.array([[2013]]))
+def test_a_cut_file_and_bad_time_stamps_are_told(root, save_listing):
+    save_listing(root / "datasets/tokyoTM_val.mat", TM_MAP, TM_QUERIES, dbTimeStamp=np.array([[2013]]))
     with pytest.raises(
         InputError, match=r"tokyoTM_val\.mat: time stamp 2013 is not a year and month as 201306 is"
     ):

@@ -63,23 +63,20 @@ def draw_sectors(
     names: tuple[str, str] = NAMES,
 ) -> None:
     """The same on given matplotlib axes: query red, map image blue, what they share magenta."""
-    from matplotlib.patches import Wedge
-
     q, p = np.array(query, dtype=float), np.array(place, dtype=float)
     thetas = theta if isinstance(theta, tuple) else (theta, theta)
     origin = q[:2]
     q_at, p_at = np.zeros(2), p[:2] - origin
 
-    def wedge(at: Any, heading: float, opening: float, **look: Any) -> Any:
-        return Wedge(tuple(at), radius, 90 - heading - opening / 2, 90 - heading + opening / 2, **look)
-
     known = (bool(np.isfinite(q[2])), bool(np.isfinite(p[2])))
     q[2], p[2] = np.nan_to_num(q[2]), np.nan_to_num(p[2])  # where unknown, the camera sees all around
     for at, heading, opening, colour in ((q_at, q[2], thetas[0], QUERY), (p_at, p[2], thetas[1], MAP)):
-        axes.add_patch(wedge(at, heading, opening, facecolor=colour, alpha=0.16, edgecolor="none"))
-        axes.add_patch(wedge(at, heading, opening, facecolor="none", edgecolor=colour, linewidth=1.6))
-    shared = axes.add_patch(wedge(p_at, p[2], thetas[1], facecolor=SHARED, alpha=0.45, edgecolor="none"))
-    shared.set_clip_path(wedge(q_at, q[2], thetas[0], transform=axes.transData))
+        axes.add_patch(wedge(at, heading, opening, radius, facecolor=colour, alpha=0.16, edgecolor="none"))
+        axes.add_patch(wedge(at, heading, opening, radius, facecolor="none", edgecolor=colour, linewidth=1.6))
+    shared = axes.add_patch(
+        wedge(p_at, p[2], thetas[1], radius, facecolor=SHARED, alpha=0.45, edgecolor="none")
+    )
+    shared.set_clip_path(wedge(q_at, q[2], thetas[0], radius, transform=axes.transData))
 
     if others is not None:
         dots = np.asarray(others, dtype=float) - origin
@@ -109,6 +106,13 @@ def draw_sectors(
     east, north = 0.5 * radius * np.array([np.sin(ahead), np.cos(ahead)]).sum(axis=1)  # where the sectors lie
     corner = f"{'lower' if north > 0 else 'upper'} {'right' if east < 0 else 'left'}"
     axes.legend(loc=corner, handletextpad=0.2, frameon=True, edgecolor="none", framealpha=0.85)
+
+
+def wedge(at: Any, heading: float, opening: float, radius: float, **look: Any) -> Any:
+    """A patch of what a camera at (x, y) sees: heading and opening angle [deg], radius in units of the axes."""
+    from matplotlib.patches import Wedge
+
+    return Wedge(tuple(at), radius, 90 - heading - opening / 2, 90 - heading + opening / 2, **look)
 
 
 def _show_photo(axes: Any, photo: Path, title: str, colour: str) -> None:

@@ -1,0 +1,245 @@
+"""How fast images become descriptors, from JPEG files to a finished folder, against two named rivals in one run.
+
+    python benchmarks/describe.py [--backbone resnet50] [--images 8192] [--size 480,640] [--device auto] [--json FILE]
+    python benchmarks/describe.py --device cpu --backbone test_resnet.r160_in1k --images 96 --size 96,128
+
+compute   the same network and batch with its images already on the device: the limit
+samespot  `describe` as a user runs it: files read, decoded, copied, described, written; on a GPU with the JPEG files
+          decoded on the processor and on the GPU
+reference what the reference implementation's loop does: float32, batches of 16 from a DataLoader of 4 processes,
+          Pillow and torchvision's transforms, a graph that nobody asks for, one wait for the GPU a batch, float64
+
+Random weights, GeM. Goal on a GPU: samespot at least 0.9 of compute.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from samespot.model.network import PlaceNet
+from samespot.places.table import Places
+from samespot.retrieval.describe import (
+    Describer,
+    default_batch_size,
+    describe,
+    device_named,
+    precision_name,
+    tuned_for,
+)
+from samespot.training.images import wait_for
+
+WARM_UP = 4  # blocks before the clock starts
+REFERENCE_BATCH, REFERENCE_WORKERS = 16, 4
+
+
+def generated_photos(folder: Path, count: int, size: tuple[int, int]) -> Places:
+    """JPEG files of about the weight of photos (0.3 bytes a pixel): crops of one large picture, and some grain."""
+    from PIL import Image
+
+    folder.mkdir(parents=True, exist_ok=True)
+    canvas = large_picture(2 * max(size))
+
+    def write(number: int) -> None:
+        dice = np.random.default_rng(number)
+        top, left = (int(dice.integers(0, canvas.shape[i] - size[i])) for i in (0, 1))
+        crop = canvas[top : top + size[0], left : left + size[1]]
+        grain = dice.normal(0.0, 2.0, (*size, 1)).astype(np.float32)
+        photo = Image.fromarray((crop + grain).clip(0, 255).astype(np.uint8))
+        photo.save(folder / f"{number}.jpg", quality=90)
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        list(pool.map(write, range(count)))
+    names = [f"{i}.jpg" for i in range(count)]
+    columns = {"image": names, "easting": 0.0, "northing": np.arange(count) * 3.0, "heading": 90.0}
+    return Places.build(folder, columns)
+
+
+def large_picture(side: int) -> np.ndarray:
+    """(side, side, 3) float32 noise around 128 whose amplitude falls with the frequency, mostly grey."""
+    dice = np.random.default_rng(0)
+    frequency = np.hypot(np.fft.fftfreq(side)[:, None], np.fft.rfftfreq(side)[None, :])
+    frequency[0, 0] = np.inf
+    grey, *tint = (
+        np.fft.irfft2(np.fft.rfft2(dice.normal(size=(side, side))) / frequency**1.4, s=(side, side))
+        for _ in range(4)
+    )
+    picture = np.stack([grey / grey.std() + 0.3 * colour / colour.std() for colour in tint], axis=-1)
+    return (128 + 50 * picture).astype(np.float32)
+
+
+def measure_compute(
+    net: PlaceNet, places: Places, device: torch.device, batch: int, blocks: int
+) -> dict[str, float]:
+    """The network alone: one batch of images, on the device from the start."""
+    describer = Describer(net, device, precision_name("auto", device), "float32", batch)
+    some = [places.images[i % len(places)] for i in range(batch)]
+    images = net.preprocessing.read(some).to(device)
+    reset_peak(device)
+    with tuned_for(device):
+        for _ in range(WARM_UP):
+            describer(images)
+        wait_for(device)
+        start = time.perf_counter()
+        for _ in range(blocks):
+            describer(images)
+        wait_for(device)
+    return {"images/s": batch * blocks / (time.perf_counter() - start), **peak(device)}
+
+
+def measure_samespot(
+    net: PlaceNet, places: Places, device: torch.device, batch: int, decode: Any, out: Path
+) -> dict[str, float]:
+    """`describe` itself; the rate after the first blocks, and the whole call with all that comes before and after."""
+    stamps: list[tuple[float, int]] = []
+    reset_peak(device)
+    start = time.perf_counter()
+    describe(
+        net,
+        places,
+        out,
+        batch_size=batch,
+        device=str(device),
+        decode=decode,
+        progress=lambda what, done, total: stamps.append((time.perf_counter(), done)),
+    )
+    seconds = time.perf_counter() - start
+    (tic, before), (toc, after) = stamps[min(WARM_UP, len(stamps) - 1) - 1], stamps[-1]
+    whole = {"whole call images/s": len(places) / seconds, "whole call [s]": seconds}
+    return {"images/s": (after - before) / (toc - tic), **whole, **peak(device)}
+
+
+class ReferencePhotos(Dataset[torch.Tensor]):
+    """Pillow, then resize, tensor, normalise: an image a time."""
+
+    def __init__(self, paths: list[Path], size: tuple[int, int]) -> None:
+        from torchvision import transforms
+
+        self.paths = paths
+        steps = [transforms.Resize(size), transforms.ToTensor()]
+        mean, std = [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]
+        self.transform = transforms.Compose([*steps, transforms.Normalize(mean, std)])
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, number: int) -> torch.Tensor:
+        from PIL import Image
+
+        image: torch.Tensor = self.transform(Image.open(self.paths[number]).convert("RGB"))
+        return image
+
+
+def measure_reference(net: PlaceNet, places: Places, device: torch.device, out: Path) -> dict[str, float]:
+    """The reference's loop. Its rate after the first batches, when its worker processes are up."""
+    net.set_train_blocks("all")  # a graph through the whole network, as there
+    net = net.eval().to(device)
+    photos = ReferencePhotos(places.images, net.preprocessing.size)
+    loader = DataLoader(photos, batch_size=REFERENCE_BATCH, num_workers=REFERENCE_WORKERS)
+    vectors = np.zeros((len(photos), net.descriptor_size))
+    reset_peak(device)
+    for number, images in enumerate(loader):
+        if number == WARM_UP:
+            tic = time.perf_counter()
+        made = net(images.to(device)).cpu().detach()
+        vectors[number * REFERENCE_BATCH : (number + 1) * REFERENCE_BATCH] = made
+    seconds = time.perf_counter() - tic
+    np.save(out, vectors)
+    return {"images/s": (len(photos) - WARM_UP * REFERENCE_BATCH) / seconds, **peak(device)}
+
+
+def fresh_net(backbone: str, size: tuple[int, int]) -> PlaceNet:
+    torch.manual_seed(0)
+    return PlaceNet(backbone, pretrained=False, image_size=size).eval()
+
+
+def reset_peak(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats(device)
+
+
+def peak(device: torch.device) -> dict[str, float]:
+    if device.type != "cuda":
+        return {}
+    return {"peak GPU memory [GB]": torch.cuda.max_memory_allocated(device) / 1e9}
+
+
+def measure(asked: argparse.Namespace, folder: Path) -> dict[str, Any]:
+    height, width = (int(n) for n in asked.size.split(","))
+    size = (height, width)
+    device = device_named(asked.device)
+    batch = asked.batch_size or default_batch_size(device)
+    batch = min(batch, asked.images // (2 * WARM_UP))
+    places = generated_photos(folder / "photos", asked.images, size)
+    kilobytes = float(np.mean([path.stat().st_size for path in places.images])) / 1e3
+    print(
+        f"{len(places)} JPEG files of {kilobytes:.0f} kB, {asked.backbone} at {size[0]} × {size[1]}, batch {batch}"
+    )
+    rows: dict[str, dict[str, float]] = {}
+
+    def row(name: str, facts: dict[str, float]) -> None:
+        rows[name] = facts
+        print(f"  {name:<30} " + "  ".join(f"{key} {value:,.1f}" for key, value in facts.items()), flush=True)
+
+    few = places.select(slice(0, asked.reference_images))
+    row(
+        "reference", measure_reference(fresh_net(asked.backbone, size), few, device, folder / "reference.npy")
+    )
+    net = fresh_net(asked.backbone, size)
+    row("compute", measure_compute(net, places, device, batch, max(1, len(places) // batch)))
+    for decode in ("cpu", "gpu") if device.type == "cuda" else ("cpu",):
+        name = f"samespot, decoded on the {decode.upper()}"
+        row(name, measure_samespot(net, places, device, batch, decode, folder / decode))
+    best = max(facts["images/s"] for name, facts in rows.items() if "decoded" in name)
+    return {
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
+        "torch": torch.__version__,
+        "cores": os.cpu_count(),
+        "backbone": asked.backbone,
+        "size": list(size),
+        "batch": batch,
+        "precision": precision_name("auto", device),
+        "files": len(places),
+        "kilobytes a file": kilobytes,
+        "rows": rows,
+        "samespot over compute (goal 0.9)": best / rows["compute"]["images/s"],
+        "samespot over reference": best / rows["reference"]["images/s"],
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--backbone", default="resnet50")
+    parser.add_argument("--images", type=int, default=8192, help="JPEG files; at least 96")
+    parser.add_argument(
+        "--reference-images", type=int, default=2048, help="how many of them the reference gets"
+    )
+    parser.add_argument("--size", default="480,640", help="height,width")
+    parser.add_argument("--batch-size", type=int)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--json", type=Path)
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        result = measure(asked, Path(folder))
+    for name, value in result.items():
+        if isinstance(value, float):
+            print(f"  {name}: {value:.3g}")
+    if asked.json:
+        asked.json.write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,276 @@
+"""Speed and memory of search: exact over a map on disk, and what HNSW and IVF-PQ gain and lose.
+
+    python benchmarks/search.py                          as many of 10 million × 256 as memory and disk take
+    python benchmarks/search.py --rows 1000000 --approximate-rows 200000 --json search.json
+
+Exact: 100 queries, k = 25, over a memory-mapped float32 file that was just written (so it is in the page cache if it
+fits). Each way runs in a process of its own, which reports the seconds of the better of two searches and its peak
+memory: resident in all (pages of the map included) against "the map's own size plus 1 GB", and private, without the
+map. The rival is what one would write by hand: blocks of a numpy product, argpartition, the blocks' best merged.
+
+Approximate: clustered vectors, 1 million × 128, 1,000 queries, k = 10. The rival is our exact search in the same run;
+recall is the share of its k nearest that were found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import re
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+GB = 1 << 30
+DIMS, ROWS = 256, 10_000_000
+ALLOWED_BEYOND = GB
+WAYS = {
+    "samespot (numpy)": "numpy",
+    "samespot (faiss)": "faiss",
+    "samespot (GPU)": "torch",
+    "numpy product + argpartition": "rival",
+}
+
+
+def measure_exact(rows: int, queries: int, k: int, folder: Path) -> dict[str, Any]:
+    """Write a map of that many rows, then search it in each way."""
+    path = folder / "map.npy"
+    write_map(path, rows)
+    asked = unit(np.random.default_rng(1), queries, DIMS)
+    size = rows * DIMS * 4
+    found: dict[str, Any] = {
+        "rows": rows,
+        "dims": DIMS,
+        "queries": queries,
+        "k": k,
+        "map_bytes": size,
+        "ways": {},
+    }
+    lists: dict[str, np.ndarray] = {}
+    for name, way in WAYS.items():
+        if way == "torch" and not gpu_there():
+            continue
+        lists[name], figures = in_a_process(search_map, way, str(path), asked, k)
+        figures["beyond_map_bytes"] = figures["peak_bytes"] - size
+        figures["within_allowance"] = figures["peak_bytes"] <= size + ALLOWED_BEYOND
+        found["ways"][name] = figures
+    ours, rival = lists["samespot (numpy)"], lists["numpy product + argpartition"]
+    for name, rows_found in lists.items():
+        if name.startswith("samespot") and not np.array_equal(rows_found, ours):
+            raise AssertionError(f"{name} and samespot (numpy) return different rows")
+    found["rival_agrees"] = float(np.mean([np.isin(a, b).mean() for a, b in zip(ours, rival, strict=True)]))
+    if found["rival_agrees"] < 0.999:
+        raise AssertionError("the rival finds other images")
+    rival_seconds = found["ways"]["numpy product + argpartition"]["seconds"]
+    for figures in found["ways"].values():
+        figures["times_rival"] = rival_seconds / figures["seconds"]
+    return found
+
+
+def unit(rng: np.random.Generator, rows: int, dims: int) -> np.ndarray:
+    vectors = rng.standard_normal((rows, dims), dtype=np.float32)
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def write_map(path: Path, rows: int) -> None:
+    file = np.lib.format.open_memmap(path, "w+", np.float32, (rows, DIMS))
+    rng = np.random.default_rng(0)
+    for start in range(0, rows, 100_000):
+        stop = min(start + 100_000, rows)
+        file[start:stop] = unit(rng, stop - start, DIMS)
+    file.flush()
+
+
+def gpu_there() -> bool:
+    from samespot.retrieval.search import resolve_device
+
+    return resolve_device("auto") == "cuda"
+
+
+def in_a_process(job: Callable[..., Any], *arguments: Any) -> Any:
+    """Run a job in a fresh process, so that its peak memory is its own."""
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        return pool.apply(job, arguments)
+
+
+def search_map(way: str, path: str, queries: np.ndarray, k: int) -> tuple[np.ndarray, dict[str, float]]:
+    places = np.load(path, mmap_mode="r")
+    look = by_hand if way == "rival" else by_samespot(way)
+    look(queries[:2], places[:1000], k)  # loads kernels, wakes a GPU
+    with PeakPrivate() as private:
+        first, rows = timed(lambda: look(queries, places, k))  # maps the file's pages into the process
+        again, rows = timed(lambda: look(queries, places, k))
+    figures = {
+        "seconds": min(first, again),
+        "first_seconds": first,
+        "peak_bytes": memory("VmHWM"),
+        "private_bytes": private.peak,
+    }
+    return rows, figures
+
+
+def by_samespot(engine: str) -> Callable[..., np.ndarray]:
+    from samespot.retrieval.search import search
+
+    device = "cuda" if engine == "torch" else "cpu"
+    return lambda queries, places, k: search(queries, places, k, device=device, engine=engine).rows
+
+
+def by_hand(queries: np.ndarray, places: np.ndarray, k: int, block: int = 65_536) -> np.ndarray:
+    """The rival: unit vectors, so the largest products are the nearest. Ties as they come."""
+    best = np.empty((len(queries), 0), dtype=np.float32)
+    rows = np.empty((len(queries), 0), dtype=np.int64)
+    for start in range(0, len(places), block):
+        products = queries @ places[start : start + block].T
+        some = np.argpartition(-products, min(k, products.shape[1] - 1), axis=1)[:, :k]
+        best = np.hstack([best, np.take_along_axis(products, some, axis=1)])
+        rows = np.hstack([rows, some + start])
+        order = np.argsort(-best, axis=1)[:, :k]
+        best, rows = np.take_along_axis(best, order, axis=1), np.take_along_axis(rows, order, axis=1)
+    return rows
+
+
+class PeakPrivate:
+    """Largest private memory of this process meanwhile, looked at every few milliseconds."""
+
+    peak = 0
+
+    def __enter__(self) -> PeakPrivate:
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._done.wait(0.005):
+            self.peak = max(self.peak, memory("RssAnon"))
+
+
+def memory(what: str) -> int:
+    """Bytes of a line of Linux's account of this process."""
+    match = re.search(rf"{what}:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    return int(match[1]) * 1024 if match else 0
+
+
+def measure_approximate(rows: int, queries: int = 1000, k: int = 10, dims: int = 128) -> dict[str, Any]:
+    """Exact search, then each index built and searched, with its recall and its speed as a ratio to exact."""
+    from samespot.retrieval.approximate import build_index, recall_against_exact, search_index
+    from samespot.retrieval.search import search
+
+    centres = unit(np.random.default_rng(2), max(rows // 50, 1), dims)
+    places, asked = clustered(centres, rows, 0), clustered(centres, queries, 1)
+    search(asked[:2], places[:1000], k, device="cpu")
+    exact_seconds, exact = timed(lambda: search(asked, places, k, device="cpu"))
+    found: dict[str, Any] = {"rows": rows, "dims": dims, "queries": queries, "k": k, "exact_s": exact_seconds}
+    found["ways"] = {}
+    for kind in ("hnsw", "ivfpq"):
+        build_seconds, index = timed(lambda kind=kind: build_index(places, kind))
+        for name, given in ((kind, None), (f"{kind}, re-ranked", places)):
+            search_index(index, asked[:10], k, places=given)
+            seconds, result = timed(
+                lambda index=index, given=given: search_index(index, asked, k, places=given)
+            )
+            found["ways"][name] = {
+                "build_s": build_seconds,
+                "search_s": seconds,
+                "times_exact": exact_seconds / seconds,
+                "recall": recall_against_exact(result, exact, k),
+                "settings": index.settings,
+            }
+    return found
+
+
+def clustered(centres: np.ndarray, rows: int, seed: int) -> np.ndarray:
+    """Unit vectors around the centres, as photos around the same places: 50 map rows to a centre."""
+    rng = np.random.default_rng(seed)
+    dims = centres.shape[1]
+    noise = rng.standard_normal((rows, dims), dtype=np.float32) * np.float32(0.7 / dims**0.5)
+    vectors = centres[rng.integers(0, len(centres), rows)] + noise
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def timed(job: Callable[[], Any]) -> tuple[float, Any]:
+    start = time.perf_counter()
+    result = job()
+    return time.perf_counter() - start, result
+
+
+def most_rows(folder: Path) -> int:
+    """What the free memory and the disk take, up to the full size; a round number."""
+    line = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
+    memory_free = int(line[1]) * 1024 if line else 4 * GB
+    room = min(memory_free - 3 * GB, int(0.8 * shutil.disk_usage(folder).free))
+    return max(100_000, min(ROWS, room // (DIMS * 4) // 100_000 * 100_000))
+
+
+def exact_table(found: dict[str, Any]) -> str:
+    lines = [
+        f"exact search: {found['queries']} queries, k = {found['k']}, in {found['rows']:,} × {found['dims']} float32 "
+        f"({found['map_bytes'] / GB:.2f} GB); allowed: its size + 1 GB = {found['map_bytes'] / GB + 1:.2f} GB",
+        f"{'way':<32}{'seconds':>9}{'rival / it':>12}{'peak GB':>9}{'beyond map':>12}{'private GB':>12}  within",
+    ]
+    lines += [
+        f"{name:<32}{way['seconds']:>9.2f}{way['times_rival']:>10.2f} ×{way['peak_bytes'] / GB:>9.2f}"
+        f"{way['beyond_map_bytes'] / GB:>12.2f}{way['private_bytes'] / GB:>12.2f}"
+        f"  {'yes' if way['within_allowance'] else 'NO'}"
+        for name, way in found["ways"].items()
+    ]
+    return "\n".join([*lines, f"the rival returns {100 * found['rival_agrees']:.2f} % of the same images"])
+
+
+def approximate_table(found: dict[str, Any]) -> str:
+    lines = [
+        f"approximate search: {found['queries']:,} queries, k = {found['k']}, in {found['rows']:,} × {found['dims']};"
+        f" exact takes {found['exact_s']:.2f} s",
+        f"{'way':<22}{'build s':>9}{'search s':>10}{'faster than exact':>19}{'recall':>8}  settings",
+    ]
+    lines += [
+        f"{name:<22}{way['build_s']:>9.1f}{way['search_s']:>10.3f}{way['times_exact']:>17.1f} ×{way['recall']:>8.3f}"
+        f"  {', '.join(f'{key} {value}' for key, value in way['settings'].items())}"
+        for name, way in found["ways"].items()
+    ]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    arguments.add_argument(
+        "--rows", type=int, help="of the map for exact search; default: what this machine takes"
+    )
+    arguments.add_argument("--queries", type=int, default=100)
+    arguments.add_argument("--k", type=int, default=25)
+    arguments.add_argument("--approximate-rows", type=int, default=1_000_000)
+    arguments.add_argument("--only", choices=["exact", "approximate"])
+    arguments.add_argument(
+        "--folder", type=Path, help="where to write the map; default: the temporary folder"
+    )
+    arguments.add_argument("--json", type=Path, help="write the numbers here")
+    given = arguments.parse_args()
+    found: dict[str, Any] = {}
+    if given.only != "approximate":
+        with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+            rows = given.rows or most_rows(Path(folder))
+            found["exact"] = measure_exact(rows, given.queries, given.k, Path(folder))
+        print(exact_table(found["exact"]), flush=True)
+    if given.only != "exact":
+        found["approximate"] = measure_approximate(given.approximate_rows)
+        print(approximate_table(found["approximate"]))
+    if given.json:
+        given.json.write_text(json.dumps(found, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,254 @@
+"""What a user asks `samespot evaluate` for, turned into a protocol, its cases and a model; and the files it leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+
+from samespot.commands.words import one_of, parse_size, parse_within, refuse_absent_gpu, refuse_ineffective
+from samespot.errors import InputError
+from samespot.evaluation.cases import Case
+from samespot.evaluation.evaluate import Describe, Evaluated, EvaluationOptions, Other, evaluate
+from samespot.evaluation.protocol import Protocol
+from samespot.evaluation.protocols import protocol_named
+from samespot.evaluation.table_cases import table_case
+from samespot.model.network import PlaceNet
+from samespot.overlap.task import Progress, Within
+from samespot.places.catalogue import data_set, open_places
+from samespot.places.table import Places
+from samespot.retrieval.describe import OnBadImage, Precision, describe
+from samespot.retrieval.descriptors import Descriptors
+
+WITHIN = "25m"
+OWN = ("queries", "within", "frames", "overlap", "theta", "radius", "time_gap")  # options of one's own tables
+
+
+@dataclass(frozen=True)
+class EvaluateRequest:
+    """What was typed; None where nothing was."""
+
+    model: str
+    protocol: str | None = None
+    root: Path = Path()
+    protocol_options: dict[str, Any] | None = None
+    queries: Path | None = None
+    map: Path | None = None
+    within: str | None = None
+    frames: int | None = None
+    overlap: float | None = None
+    theta: float | None = None
+    radius: float | None = None
+    time_gap: float | None = None  # [s]
+    whiten: str | None = None
+    whiten_on: str | None = None
+    train: Path | None = None
+    train_split: str | None = None
+    out: Path = Path("evaluation")
+    batch_size: int | None = None
+    device: str = "auto"
+    precision: str | None = None
+    workers: int | None = None
+    on_bad_image: str | None = None
+    accept_precision: float = 0.95
+    acceptance: bool = True
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Whatever can be known to be wrong before a file is read."""
+        if self.protocol is not None:
+            refuse_ineffective(self, (*OWN, "map"), f"with the protocol {self.protocol}, which has its own")
+        elif self.map is None:
+            raise InputError("name a protocol (`samespot protocols` lists them), or give --map and --queries")
+        elif self.protocol_options:
+            refuse_ineffective(
+                _Typed(self.protocol_options), tuple(self.protocol_options), "without a protocol"
+            )
+        if sum(rule is not None for rule in (self.within, self.frames, self.overlap)) > 1:
+            raise InputError("give one of --within, --frames and --overlap: what counts as found")
+        if self.whiten_on not in (None, "map", "train", "both"):
+            raise InputError(f"--whiten-on {self.whiten_on!r} is unknown; choose map, train or both")
+        if self.whiten is None:
+            refuse_ineffective(self, ("whiten_on",), "without --whiten")
+        if self.train is None:
+            refuse_ineffective(self, ("train_split",), "without --train")
+            if self.whiten_on in ("train", "both"):
+                raise InputError(f"--whiten-on {self.whiten_on} needs --train, the places to fit it on")
+        refuse_absent_gpu(self.device)
+
+
+class _Typed:
+    """Names and values with attribute access, for `refuse_ineffective`."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.__dict__.update(values)
+
+
+def run_evaluation(asked: EvaluateRequest, progress: Progress | None = None) -> tuple[Evaluated, list[Case]]:
+    """Open everything, describe and measure. Descriptors are kept in the folder, so a second run is quick."""
+    options = evaluation_options(asked)
+    protocol, cases = protocol_and_cases(asked, progress)
+    net = load_model(asked.model)
+    facts = {
+        "model": asked.model,
+        "digest": net.digest(),
+        **{name: value for name, value in net.config().items() if name not in ("samespot", "format", "timm")},
+    }
+    done = evaluate(
+        protocol,
+        cases,
+        describer(net, asked, progress),
+        margin=net.margin,
+        model=facts,
+        options=options,
+        other=_training_places(asked),
+        protocol_options=asked.protocol_options,
+        progress=progress,
+    )
+    return done, cases
+
+
+def evaluation_options(asked: EvaluateRequest) -> EvaluationOptions:
+    return EvaluationOptions(
+        whiten=parse_sizes(asked.whiten),
+        whiten_on_map=asked.whiten_on in (None, "map", "both"),
+        acceptance=asked.acceptance,
+        precision=asked.accept_precision,
+        device=asked.device,
+        seed=asked.seed,
+    )
+
+
+def parse_sizes(words: str | None) -> tuple[int, ...]:
+    """Descriptor sizes from "32,64,128"."""
+    try:
+        sizes = tuple(int(word) for word in words.split(",")) if words else ()
+    except ValueError:
+        sizes = (0,)
+    if any(size < 1 for size in sizes):
+        raise InputError(f"--whiten {words!r}: give sizes such as 32,64,128")
+    return tuple(dict.fromkeys(sizes))
+
+
+def load_model(name: str) -> PlaceNet:
+    """A model folder, a run folder (its best, else its last model), or a network as it comes.
+
+    The latter is named by backbone, pooling and if not 480x640 the size of images: resnet50-gem, vgg16-gap@224x224.
+    """
+    folder = Path(name)
+    for candidate in (folder, folder / "best", folder / "last"):
+        if (candidate / "model.safetensors").is_file():
+            return PlaceNet.load(candidate)
+    words, _, size = name.partition("@")
+    backbone, dash, pool = words.rpartition("-")
+    if folder.exists() or not dash or pool not in ("gem", "gap", "max"):
+        raise InputError(
+            f"{name}: no model here; give a model or run folder, or a network as it comes, such as resnet50-gem"
+        )
+    try:
+        image_size = parse_size(size) if size else (480, 640)
+    except ValueError:
+        raise InputError(
+            f"{name}: {size!r} is no size of images; write for example {words}@224x224"
+        ) from None
+    return PlaceNet(backbone, pool, image_size=image_size).eval()
+
+
+def protocol_and_cases(asked: EvaluateRequest, progress: Progress | None) -> tuple[Protocol, list[Case]]:
+    if asked.protocol is not None:
+        protocol = protocol_named(asked.protocol)
+        options = asked.protocol_options or {}
+        return protocol, protocol.cases(located(asked.root, protocol), **options)
+    assert asked.map is not None
+    places = open_places(asked.map)
+    queries = places if asked.queries is None else open_places(asked.queries, onto=places.projection)
+    by_default = asked.frames is None and asked.overlap is None
+    within = parse_within(asked.within or WITHIN) if asked.within or by_default else None
+    case = table_case(
+        queries,
+        places,
+        within=within,
+        frames=asked.frames,
+        min_overlap=asked.overlap,
+        theta=90.0 if asked.theta is None else asked.theta,
+        radius=50.0 if asked.radius is None else asked.radius,
+        time_gap=None if asked.time_gap is None else np.timedelta64(round(1000 * asked.time_gap), "ms"),
+    )
+    return _own_protocol(asked, within), [case]
+
+
+def _own_protocol(asked: EvaluateRequest, within: Within | None) -> Protocol:
+    """In words what was asked of one's own tables."""
+    if within is not None:
+        turn = "" if within.degrees is None else f" and {within.degrees:g}°"
+        positive = f"within {within.metres:g} m{turn}"
+    elif asked.frames is not None:
+        positive = f"at most {asked.frames} frames away in the aligned sequence"
+    else:
+        positive = f"shares at least {asked.overlap:g} of the view"
+    never = ["the query itself"] if asked.queries is None else []
+    never += (
+        [f"what was taken within {asked.time_gap:g} s of the query"] if asked.time_gap is not None else []
+    )
+    return Protocol(
+        name="own-tables",
+        title="Tables of your own",
+        data_set="places",
+        queries="those with at least one positive",
+        positive=positive,
+        exclusions=", ".join(never),
+        citation="",
+        make=lambda root: [],
+    )
+
+
+def located(root: Path, protocol: Protocol) -> Path:
+    """The folder of the protocol's data set: `root` itself, or one directly below it."""
+    if not root.is_dir():
+        raise InputError(f"--root {root}: no such folder; give the folder of the data set, or one above it")
+    below = sorted(p for p in root.iterdir() if p.is_dir() and not p.name.startswith("."))
+    for folder in (root, *below):
+        if protocol.data_set == "places":
+            there = (folder / "places.csv").is_file() and (folder is root or folder.name == "campus")
+        else:
+            there = bool(data_set(protocol.data_set).parts(folder))
+        if there:
+            return folder
+    raise InputError(
+        f"--root {root}: {protocol.name} needs {protocol.data_set}, which is not there nor directly below;"
+        f" `samespot datasets` says where to ask for it"
+    )
+
+
+def _training_places(asked: EvaluateRequest) -> Other | None:
+    if asked.train is None:
+        return None
+    places: Places = open_places(asked.train)
+    if asked.train_split is not None:
+        if "split" not in places.table:
+            raise InputError(f"{asked.train}: has no column split for --train-split {asked.train_split}")
+        places = places.select((places.table["split"] == asked.train_split).to_numpy())
+        if not len(places):
+            raise InputError(f"{asked.train}: no image has split {asked.train_split!r}")
+    return Other("training places", places)
+
+
+def describer(net: PlaceNet, asked: EvaluateRequest, progress: Progress | None) -> Describe:
+    """Describes each table once, into a folder of its own below the output's `descriptors/`."""
+
+    def described(places: Places, name: str) -> Descriptors:
+        return describe(
+            net,
+            places,
+            asked.out / "descriptors" / name.replace("/", "-").replace(" ", "-"),
+            batch_size=asked.batch_size,
+            device=asked.device,
+            precision=one_of("precision", asked.precision, get_args(Precision), "auto"),
+            on_bad_image=one_of("on_bad_image", asked.on_bad_image, get_args(OnBadImage), "fail"),
+            workers=asked.workers,
+            progress=progress,
+        )
+
+    return described

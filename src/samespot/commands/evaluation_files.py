@@ -1,0 +1,207 @@
+"""The files an evaluation leaves: the result, figures, a gallery, and what public benchmarks take."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from samespot.evaluation.acceptance import AcceptanceCurve
+from samespot.evaluation.calibration import Reliability
+from samespot.evaluation.cases import Case
+from samespot.evaluation.evaluate import Evaluated
+from samespot.evaluation.intervals import Interval
+from samespot.evaluation.pose_cases import pose_estimates, server_names
+from samespot.evaluation.results import NAME, Evaluation, Variant
+from samespot.evaluation.submission import stacked, write_poses, write_predictions
+from samespot.figures.calibration import acceptance_figure, reliability_figure
+from samespot.figures.gallery import GalleryMatch, GalleryRow, gallery_figure, sample_rows
+from samespot.figures.pair_curves import pair_curve_figure
+from samespot.figures.recall_curves import recall_at_k_figure, recall_over_dims_figure, recall_over_figure
+from samespot.overlap.task import Progress
+from samespot.retrieval.search import Found
+
+SHOWN = 4  # matches of a query in the gallery
+
+
+def write_files(
+    done: Evaluated,
+    cases: Sequence[Case],
+    out: Path,
+    *,
+    hits: int = 4,
+    misses: int = 4,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> list[Path]:
+    """Everything that can be made of this evaluation, into the folder `out`."""
+    tell = progress or (lambda what, done, total: None)
+    tell("figures", 0, 1)
+    evaluation = done.evaluation
+    files = [evaluation.save(out / NAME)]
+    files += [
+        whitening.save(out / f"whitening-{_file_word(whitening.fitted_on)}.safetensors")
+        for whitening in done.whitenings
+    ]
+    if done.calibrations:
+        (out / "calibration").mkdir(exist_ok=True)
+        for name, isotonic in done.calibrations.items():
+            isotonic.save(out / "calibration" / f"{_file_word(name)}.json")
+        files.append(out / "calibration")
+    files += _figures(done, out)
+    if evaluation.protocol["truth"] == "positives" and hits + misses:
+        files += _gallery(done, cases, out / "gallery.png", hits, misses, seed)
+    files += _submissions(done, cases, out)
+    tell("figures", 1, 1)
+    return files
+
+
+def _file_word(words: str) -> str:
+    return "-".join(words.replace("/", " ").split())
+
+
+def _figures(done: Evaluated, out: Path) -> list[Path]:
+    evaluation, plain = done.evaluation, done.evaluation.variant()
+    files = []
+    recalls = {v.name: _recalls(v) for v in evaluation.variants}
+    if recalls[plain.name]:
+        files.append(recall_at_k_figure(_few(recalls), out / "recall.png"))
+    sizes = _over_dims(evaluation)
+    if sizes and recalls[plain.name]:
+        k = 5 if 5 in recalls[plain.name] else min(recalls[plain.name])
+        series = {name: {d: one[k] for d, one in by.items()} for name, by in sizes.items()}
+        files.append(recall_over_dims_figure(series, out / "recall-over-dimensions.png", k))
+    for axis in ("distance", "overlap"):
+        if axis in plain.curves:
+            curve = plain.curves[axis]
+            series_over = {v.name: v.curves[axis]["recall"] for v in evaluation.variants}
+            path = out / f"recall-over-{axis}.png"
+            files.append(recall_over_figure(_few(series_over), curve["thresholds"], path, axis, curve["k"]))
+    curves = _reliabilities(evaluation)
+    if curves:
+        files.append(reliability_figure(curves, out / "calibration.png"))
+    if "acceptance" in plain.curves:
+        facts = plain.curves["acceptance"]
+        asked = float(evaluation.settings["precision for acceptance"])
+        files.append(acceptance_figure(AcceptanceCurve.from_dict(facts), out / "acceptance.png", asked))
+    if plain.name in done.pair_curves:
+        files.append(pair_curve_figure(done.pair_curves[plain.name], out / "precision-recall.png"))
+    return files
+
+
+def _few(series: dict[str, Any]) -> dict[str, Any]:
+    """At most six lines: the plain one, and of many sizes the first, some between and the last."""
+    names = list(series)
+    if len(names) <= 6:
+        return series
+    chosen = [names[0], *(names[round(i)] for i in np.linspace(1, len(names) - 1, 5))]
+    return {name: series[name] for name in dict.fromkeys(chosen)}
+
+
+def _recalls(variant: Variant) -> dict[int, Interval]:
+    return {int(name[2:]): one for name, one in variant.metrics.items() if name.startswith("R@")}
+
+
+def _over_dims(evaluation: Evaluation) -> dict[str, dict[int, dict[int, Interval]]]:
+    """Whitening by what it was fitted on -> dims -> recalls; only where there is more than one size."""
+    found: dict[str, dict[int, dict[int, Interval]]] = {}
+    for variant in evaluation.variants:
+        if variant.whitened_on is not None:
+            found.setdefault(f"whitened on {variant.whitened_on}", {})[variant.dims] = _recalls(variant)
+    return {name: sizes for name, sizes in found.items() if len(sizes) > 1}
+
+
+def _reliabilities(evaluation: Evaluation) -> dict[str, Reliability]:
+    plain, words = evaluation.variant(), {"calibration": "1 − d/τ", "calibration, isotonic": "isotonic"}
+    curves = {
+        text: Reliability.from_dict(plain.curves[name])
+        for name, text in words.items()
+        if name in plain.curves
+    }
+    return {text: curve for text, curve in curves.items() if curve.pairs}
+
+
+def _gallery(
+    done: Evaluated, cases: Sequence[Case], path: Path, hits: int, misses: int, seed: int
+) -> list[Path]:
+    """Hits and misses of the plain descriptors."""
+    evaluation, plain = done.evaluation, done.evaluation.variant()
+    chosen = sample_rows(plain.outcomes["first_hit"], evaluation.queries.counted, hits, misses, seed)
+    ranks = plain.outcomes["first_hit"].astype(int).tolist()
+    starts = np.cumsum([0, *(case.query_count for case in cases)])
+    rows = []
+    for query in chosen.tolist():
+        number = int(np.searchsorted(starts, query, side="right")) - 1
+        case, found = cases[number], done.found[plain.name][number]
+        if case.query_frames is not None or case.place_frames is not None:
+            return []  # sequences are not shown
+        rows.append(_gallery_row(done, number, case, found, query - int(starts[number]), ranks[query]))
+    if not rows:
+        return []
+    rule = next((labels.meta for labels in done.labels if labels is not None), {})
+    return [gallery_figure(rows, path, theta=rule.get("theta"), radius=rule.get("radius", 50.0), shown=SHOWN)]
+
+
+def _gallery_row(done: Evaluated, number: int, case: Case, found: Found, query: int, rank: int) -> GalleryRow:
+    assert case.positives is not None
+    labels, calibrated = done.labels[number], done.calibrations.get(done.evaluation.variant().name)
+    margin = float(done.evaluation.model.get("margin", 0.5))
+    matches = []
+    for place, distance in zip(
+        found.rows[query, :SHOWN].tolist(), found.distances[query, :SHOWN].tolist(), strict=True
+    ):
+        if place < 0:
+            continue
+        guess = max(0.0, 1 - distance / margin) if calibrated is None else float(calibrated(distance))
+        matches.append(
+            GalleryMatch(
+                case.places.images[place],
+                _position(case.places.positions[place]),
+                distance,
+                bool(np.isin(place, case.positives[query])),
+                guess,
+                None if labels is None else float(labels.lookup(np.array(query), np.array(place))),
+                bool(case.places.panoramas[place]),
+            )
+        )
+    return GalleryRow(
+        case.queries.images[query],
+        _position(case.queries.positions[query]),
+        matches,
+        f"{case.query_names[query]}: {_in_words(rank)}",
+        bool(case.queries.panoramas[query]),
+    )
+
+
+def _in_words(rank: int) -> str:
+    if rank == 1:
+        return "found"
+    return f"found at rank {rank}" if rank else "not found"
+
+
+def _position(row: Any) -> tuple[float, float, float]:
+    return float(row[0]), float(row[1]), float(row[2])
+
+
+def _submissions(done: Evaluated, cases: Sequence[Case], out: Path) -> list[Path]:
+    """Prediction files of MSLS and pose files, one for each descriptor."""
+    protocol, files = done.evaluation.protocol, []
+    k = min(max(protocol["ks"]), *(case.place_count for case in cases))
+    for name, found in done.found.items():
+        if protocol["name"].startswith("msls"):
+            rows = [one.rows[:, :k] for one in found]
+            path = out / f"predictions-{_file_word(name)}.csv"
+            files.append(write_predictions(path, *stacked(cases, rows)))
+        elif protocol["truth"] == "pose":
+            names, centres, turns = [], [], []
+            for case, one in zip(cases, found, strict=True):
+                centre, turn = pose_estimates(case, one.rows[:, 0])
+                names += server_names(case)
+                centres.append(centre)
+                turns.append(turn)
+            path = out / f"poses-{_file_word(name)}.txt"
+            write_poses(path, names, np.concatenate(centres), np.concatenate(turns))
+            files.append(path)
+    return files

@@ -1,0 +1,39 @@
+"""campus-east: phone photos of a part of a campus that training never saw."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from samespot.evaluation.cases import Case
+from samespot.evaluation.positives import graded_truth, rows_only, rows_within
+from samespot.evaluation.protocol import Protocol
+from samespot.overlap.task import Sectors, preset_tasks
+
+
+def campus_east(root: Path) -> list[Case]:
+    """The photos of split `query` in the map of split `map`."""
+    from samespot.training.validation_sets import CAMPUS_EAST  # brings torch
+
+    (task,) = (task for task in preset_tasks("campus", root) if task.name == "east")
+    near = rows_within(task.queries, task.places, CAMPUS_EAST.metres, CAMPUS_EAST.degrees)
+    minute, minutes = (table.table["time"].to_numpy(dtype=str) for table in (task.queries, task.places))
+    positives = rows_only(near, lambda query, rows: minutes[rows] != minute[query])
+    assert isinstance(task.rule, Sectors)
+    overlap, notes = graded_truth(task.name, task.queries, task.places, task.rule)
+    reach = 2 * task.rule.radius
+    return [Case(task.name, task.queries, task.places, positives, overlap, reach=reach, notes=notes)]
+
+
+PROTOCOLS = (
+    Protocol(
+        "campus-east",
+        "Campus, east",
+        "places",
+        queries="photos of split query that have a positive; 523 of 524 do",
+        positive="a map photo within 15 m and 30° that was taken in another minute",
+        exclusions="nothing; photos of the query's own minute stay in the map and count as wrong",
+        citation="photos of the public IIIT-H location challenge; split and rule are samespot's",
+        make=campus_east,
+        notes=("Graded truth: field-of-view overlap, θ = 90°, r = 30 m.",),
+    ),
+)

@@ -1,0 +1,124 @@
+"""Is one better than the other? Two evaluations of the same queries, query by query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samespot.errors import InputError
+from samespot.evaluation.intervals import Interval, mcnemar, paired_bootstrap_runs
+from samespot.evaluation.outcomes import per_query_scores
+from samespot.evaluation.results import Evaluation
+
+Scores = NDArray[np.float64]  # (runs, queries)
+RULE = ("name", "positive", "queries", "exclusions", "options")  # of a protocol: what two runs must share
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A metric of both sides, and first minus second with its interval."""
+
+    metric: str
+    first: float
+    second: float
+    difference: Interval
+    p: float | None  # McNemar's, for one run a side and a metric that is yes or no
+
+    @property
+    def significant(self) -> bool:
+        return self.difference.significant
+
+
+@dataclass(frozen=True)
+class Comparison:
+    first: str  # descriptor of each side
+    second: str
+    runs: tuple[int, int]
+    queries: int
+    differences: list[Difference]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "first": self.first,
+            "second": self.second,
+            "runs": list(self.runs),
+            "queries": self.queries,
+            "differences": [
+                {
+                    "metric": one.metric,
+                    "first": one.first,
+                    "second": one.second,
+                    "difference": one.difference.value,
+                    "low": one.difference.low,
+                    "high": one.difference.high,
+                    "n": one.difference.n,
+                    "p": one.p,
+                    "significant": one.significant,
+                }
+                for one in self.differences
+            ],
+        }
+
+
+def compare(
+    first: Sequence[Evaluation],
+    second: Sequence[Evaluation],
+    *,
+    variants: tuple[str | None, str | None] = (None, None),
+    resamples: int = 10_000,
+    seed: int = 0,
+) -> Comparison:
+    """First minus second, over the queries. Several runs a side (seeds): their spread is part of the interval."""
+    reference = first[0]
+    for other in (*first[1:], *second):
+        _refuse_other_protocol(reference, other)
+    chosen = [
+        [run.variant(name) for run in side] for side, name in zip((first, second), variants, strict=True)
+    ]
+    scores = [
+        [
+            _in_order(per_query_scores(variant, run), run, reference)
+            for variant, run in zip(side, runs, strict=True)
+        ]
+        for side, runs in zip(chosen, (first, second), strict=True)
+    ]
+    metrics = [name for name in scores[0][0] if all(name in run for side in scores for run in side)]
+    differences = []
+    for name in metrics:
+        a, b = (np.stack([run[name] for run in side]) for side in scores)
+        counted = np.isfinite(a).all(axis=0) & np.isfinite(b).all(axis=0)
+        if counted.any():
+            differences.append(_difference(name, a[:, counted], b[:, counted], resamples, seed))
+    return Comparison(
+        chosen[0][0].name, chosen[1][0].name, (len(first), len(second)), len(reference.queries), differences
+    )
+
+
+def _difference(name: str, a: Scores, b: Scores, resamples: int, seed: int) -> Difference:
+    between = paired_bootstrap_runs(a, b, resamples=resamples, seed=seed)
+    yes_or_no = len(a) == len(b) == 1 and bool(np.isin(np.concatenate([a, b]), (0.0, 1.0)).all())
+    p = mcnemar(a[0] > 0, b[0] > 0) if yes_or_no else None
+    return Difference(name, float(a.mean()), float(b.mean()), between, p)
+
+
+def _refuse_other_protocol(one: Evaluation, other: Evaluation) -> None:
+    for key in RULE:
+        mine, theirs = one.protocol.get(key), other.protocol.get(key)
+        if mine != theirs:
+            raise InputError(
+                f"these runs cannot be compared: {key} is {mine!r} in one and {theirs!r} in another"
+            )
+    if set(one.queries.keys()) != set(other.queries.keys()):
+        apart = len(set(one.queries.keys()) ^ set(other.queries.keys()))
+        raise InputError(f"these runs cannot be compared: {apart} queries are in one of them only")
+
+
+def _in_order(scores: Mapping[str, Scores], run: Evaluation, reference: Evaluation) -> dict[str, Scores]:
+    """Per-query values in the order of the reference's queries."""
+    row_of = {key: row for row, key in enumerate(run.queries.keys())}
+    order = np.array([row_of[key] for key in reference.queries.keys()])
+    return {name: values[order] for name, values in scores.items()}

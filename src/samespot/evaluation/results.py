@@ -1,0 +1,207 @@
+"""`Evaluation`: what came out, with all that it depends on; one json file, from which two runs can be compared.
+
+protocol, model, settings    what was done
+queries                      name, case and groups of each query, once
+variants                     one a descriptor (its size and whitening): metrics with intervals, curves, and
+                             per query the rank of the first hit, the top match, its distance and overlap
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samespot.errors import InputError
+from samespot.evaluation.intervals import Interval
+from samespot.model.checkpoint import write_whole
+
+FORMAT = 1
+NAME = "evaluation.json"
+Metrics = dict[str, Interval]
+
+
+@dataclass(frozen=True)
+class QueryList:
+    """Who was asked: one entry a query over all cases."""
+
+    names: list[str]
+    cases: NDArray[np.str_]
+    counted: NDArray[np.bool_]  # has a positive, and so counts in recall
+    groups: Mapping[str, NDArray[np.str_]] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def keys(self) -> list[tuple[str, str]]:
+        """(case, name): what ties a query of one run to that of another."""
+        return list(zip(self.cases.tolist(), self.names, strict=True))
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One kind of descriptor: as the network gives it, or whitened to `dims`."""
+
+    dims: int
+    whitened_on: str | None  # in words; None: as the network gives it
+    metrics: Metrics
+    by: Mapping[str, Mapping[str, Metrics]]  # e.g. by["condition"]["night"]["R@1"]
+    outcomes: Mapping[str, NDArray[Any]]  # a column each, one value a query
+    curves: Mapping[str, Any] = field(default_factory=dict)  # plain json
+
+    @property
+    def name(self) -> str:
+        return f"{self.dims}" if self.whitened_on is None else f"{self.dims} whitened on {self.whitened_on}"
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    protocol: Mapping[str, Any]
+    model: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    cases: list[dict[str, Any]]
+    queries: QueryList
+    variants: list[Variant]
+    notes: tuple[str, ...] = ()
+
+    def variant(self, name: str | None = None) -> Variant:
+        """By name; the first one, not whitened, by default."""
+        for variant in self.variants:
+            if name in (None, variant.name):
+                return variant
+        raise InputError(
+            f"no descriptor {name!r} in this evaluation; it has {', '.join(v.name for v in self.variants)}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        queries = self.queries
+        return {
+            "format": FORMAT,
+            "protocol": dict(self.protocol),
+            "model": dict(self.model),
+            "settings": dict(self.settings),
+            "cases": self.cases,
+            "notes": list(self.notes),
+            "variants": [_variant_to_dict(variant) for variant in self.variants],
+            "queries": {
+                "name": queries.names,
+                "case": queries.cases.tolist(),
+                "counted": queries.counted.tolist(),
+                "groups": {name: values.tolist() for name, values in queries.groups.items()},
+            },
+        }
+
+    def save(self, path: Path) -> Path:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(_plain(self.to_dict()), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        write_whole(path, (text + "\n").encode())
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path) -> Evaluation:
+        """Read what `save` wrote; a folder means the `evaluation.json` in it."""
+        path = Path(path)
+        path = path / NAME if path.is_dir() else path
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+            if content["format"] != FORMAT:
+                raise InputError(
+                    f"{path}: evaluation of format {content['format']}, this version reads {FORMAT}"
+                )
+            return _from_dict(content)
+        except FileNotFoundError:
+            raise InputError(f"{path}: no such file; give what `samespot evaluate` wrote") from None
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            if isinstance(error, InputError):
+                raise
+            reason = f"{type(error).__name__}: {error}"
+            raise InputError(f"{path}: not an evaluation of samespot ({reason})") from None
+
+
+def _variant_to_dict(variant: Variant) -> dict[str, Any]:
+    return {
+        "name": variant.name,
+        "dims": variant.dims,
+        "whitened_on": variant.whitened_on,
+        "metrics": _intervals_to_dict(variant.metrics),
+        "by": {
+            column: {value: _intervals_to_dict(metrics) for value, metrics in values.items()}
+            for column, values in variant.by.items()
+        },
+        "curves": dict(variant.curves),
+        "per_query": {name: values.tolist() for name, values in variant.outcomes.items()},
+    }
+
+
+def _intervals_to_dict(metrics: Metrics) -> dict[str, Any]:
+    return {
+        name: {"value": one.value, "low": one.low, "high": one.high, "n": one.n}
+        for name, one in metrics.items()
+    }
+
+
+def _from_dict(content: dict[str, Any]) -> Evaluation:
+    queries = content["queries"]
+    return Evaluation(
+        protocol=content["protocol"],
+        model=content["model"],
+        settings=content["settings"],
+        cases=content["cases"],
+        queries=QueryList(
+            queries["name"],
+            np.array(queries["case"], dtype=np.str_),
+            np.array(queries["counted"], dtype=bool),
+            {name: np.array(values, dtype=np.str_) for name, values in queries["groups"].items()},
+        ),
+        variants=[_variant_from_dict(one) for one in content["variants"]],
+        notes=tuple(content["notes"]),
+    )
+
+
+def _variant_from_dict(content: dict[str, Any]) -> Variant:
+    return Variant(
+        dims=content["dims"],
+        whitened_on=content["whitened_on"],
+        metrics=_intervals_from_dict(content["metrics"]),
+        by={
+            column: {value: _intervals_from_dict(metrics) for value, metrics in values.items()}
+            for column, values in content["by"].items()
+        },
+        outcomes={name: _column(values) for name, values in content["per_query"].items()},
+        curves=content["curves"],
+    )
+
+
+def _intervals_from_dict(content: Mapping[str, Any]) -> Metrics:
+    return {
+        name: Interval(**{key: _number(value) for key, value in one.items()}) for name, one in content.items()
+    }
+
+
+def _number(value: Any) -> Any:
+    return math.nan if value is None else value
+
+
+def _column(values: list[Any]) -> NDArray[Any]:
+    if any(isinstance(value, str) for value in values):
+        return np.array(["" if value is None else value for value in values], dtype=np.str_)
+    return np.array([_number(value) for value in values])
+
+
+def _plain(value: Any) -> Any:
+    """The same without NaN and infinity, which json does not know: null stands for them."""
+    if isinstance(value, float):
+        return round(value, 6) if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return _plain(value.tolist())
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        return [_plain(inner) for inner in value]
+    return value

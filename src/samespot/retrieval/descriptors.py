@@ -1,0 +1,330 @@
+"""`Descriptors`: one vector an image, on disk or in memory, tied to the model and the places that they are of.
+
+folder/descriptors.npy   (n, d) unit rows; all zero where the image could not be read
+folder/places.parquet    the table that the rows are of
+folder/meta.json         what made them; put in place last, so a folder without it is not finished
+
+While it is being filled, `begun.json` says what it is being filled with, and `done-*.jsonl` which rows are safe.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samespot.errors import InputError
+from samespot.places.table import Places
+
+FORMAT = 1
+VECTORS, PLACES, META, BEGUN, DONE = "descriptors.npy", "places.parquet", "meta.json", "begun.json", "done-"
+SETTLE_SECONDS = 5.0  # how much work a kill may cost; rows count as done once they are safely on the disk
+_WORDS = {"places": "table of places", "images": "number of images", "dims": "number of dimensions"}
+
+
+@dataclass(frozen=True, eq=False)
+class Descriptors:
+    """(n, d) float32 or float16 `vectors`, a memory map where there is a folder.
+
+    `meta` says what made them: `model` (digest of its weights), `backbone`, `pool`, `preprocessing`, `margin`,
+    `places` (digest of the table), `images`, `dims`, `dtype`, `precision`, and under `bad` why the images of the
+    all-zero rows could not be read: {row as text: reason}.
+    """
+
+    folder: Path | None
+    vectors: NDArray[Any]
+    meta: dict[str, Any]
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    @cached_property
+    def good(self) -> NDArray[np.bool_]:
+        """(n,) False where the image could not be read."""
+        good = np.ones(len(self), dtype=bool)
+        good[[int(row) for row in self.meta["bad"]]] = False
+        return good
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Descriptors:
+        """A finished folder, memory-mapped."""
+        folder = Path(folder)
+        if not (folder / META).is_file():
+            if (folder / BEGUN).is_file():
+                fault = "these descriptors are not finished; run the same `describe` again, it goes on"
+            else:
+                fault = f"no descriptors here ({META} is missing); give the folder that `describe` wrote"
+            raise InputError(f"{folder}: {fault}")
+        meta = _read_json(folder / META)
+        shape, dtype = (meta.get("images"), meta.get("dims")), meta.get("dtype")
+        if meta.get("format") != FORMAT or "bad" not in meta:
+            raise InputError(
+                f"{folder / META}: not the format {FORMAT} that this version reads; describe the places again"
+            )
+        vectors = _mapped(folder / VECTORS)
+        if vectors is None or (vectors.shape, str(vectors.dtype)) != (shape, dtype):
+            raise InputError(
+                f"{folder / VECTORS}: not the whole array of {shape[0]} × {shape[1]} {dtype} that {META} tells of;"
+                " copy the folder again"
+            )
+        return cls(folder, vectors, meta)
+
+    def check(self, places: Places) -> None:
+        """Raise unless these are the descriptors of exactly this table."""
+        named = self.folder or "these descriptors"
+        if len(places) != len(self):
+            raise InputError(
+                f"{named}: holds descriptors of {len(self)} images, the table {places.root} has {len(places)};"
+                " describe that table into a folder of its own"
+            )
+        if places.digest() != self.meta["places"]:
+            raise InputError(
+                f"{named}: holds descriptors of other places than {places.root} (digest {self.meta['places'][:8]},"
+                f" not {places.digest()[:8]}); describe that table into a folder of its own"
+            )
+
+
+@dataclass(frozen=True)
+class Begun:
+    """How far a folder is: which runs of rows [start, stop) are safe, and the unreadable images among them."""
+
+    finished: bool = False
+    done: list[tuple[int, int]] = field(default_factory=list)
+    bad: dict[int, str] = field(default_factory=dict)
+
+
+class DescriptorWriter:
+    """A descriptor folder in the making, by one process or several; a kill at any moment costs a few seconds.
+
+    Process 0 calls `begin`; then each calls `open`, `write` for its rows in any order, and `close`; when all have,
+    `finish`. `facts` are what must be equal for a folder to be gone on with.
+    """
+
+    def __init__(self, folder: str | Path, facts: dict[str, Any], process: int = 0) -> None:
+        self.folder, self.facts, self.process = Path(folder), facts, process
+        self.shape, self.dtype = (int(facts["images"]), int(facts["dims"])), np.dtype(facts["dtype"])
+        self._unsafe: list[str] = []  # lines about rows that may not have reached the disk yet
+        self._files: tuple[int, int] | None = None  # open: the vectors, and the record of this process
+
+    def begin(self, places: Places) -> Begun:
+        """Make the folder, or look how far it is. Refuses one that holds anything else."""
+        folder = self.folder
+        if (folder / META).is_file():
+            meta = _read_json(folder / META)
+            refuse_other(folder, meta, self.facts)
+            self._sweep()  # a kill may have come just before it
+            return Begun(
+                True, [(0, self.shape[0])], {int(row): why for row, why in meta.get("bad", {}).items()}
+            )
+        if (folder / BEGUN).is_file():
+            refuse_other(folder, _read_json(folder / BEGUN), self.facts)
+        else:
+            _make_folder(folder, self.facts)
+        if not self._whole():
+            self._start_anew(places)
+        return _progress_of(folder)
+
+    def open(self) -> None:
+        record = self.folder / f"{DONE}{self.process:05d}.jsonl"
+        with _one_line(self.folder):
+            self._files = (
+                os.open(self.folder / VECTORS, os.O_WRONLY),
+                os.open(record, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644),
+            )
+        self._unsafe.append("\n")  # a line that a kill cut off must not run into the next one
+        mapped = _mapped(self.folder / VECTORS)
+        assert mapped is not None
+        self._offset, self._settled = int(mapped.offset), time.monotonic()
+
+    def write(self, start: int, vectors: NDArray[Any], bad: dict[int, str]) -> None:
+        """Rows from `start` on, and why those of them that are zero are."""
+        assert self._files is not None
+        rows = np.ascontiguousarray(vectors, dtype=self.dtype)
+        # not through the memory map: a full disk would end the process there, without a word
+        with _one_line(self.folder):
+            at = self._offset + start * self.shape[1] * self.dtype.itemsize
+            _write_at(self._files[0], at, rows.data.cast("B"))
+        self._unsafe.append(json.dumps({"rows": [start, start + len(rows)], "bad": bad}) + "\n")
+        if time.monotonic() - self._settled >= SETTLE_SECONDS:
+            self._settle()
+
+    def _settle(self) -> None:
+        """First the vectors onto the disk, then the word that they are there."""
+        assert self._files is not None
+        vectors, record = self._files
+        with _one_line(self.folder):
+            os.fsync(vectors)
+            os.write(record, "".join(self._unsafe).encode())
+            os.fsync(record)
+        self._unsafe.clear()
+        self._settled = time.monotonic()
+
+    def close(self) -> None:
+        """Every row written so far is kept."""
+        if self._files is None:
+            return
+        try:
+            self._settle()
+        finally:
+            for file in self._files:
+                os.close(file)
+            self._files = None
+
+    def finish(self, bad: dict[int, str]) -> None:
+        """Every row is there: the folder is whole from here on. One process says so."""
+        if self.process != 0:
+            return
+        meta = {**self.facts, **about(), "bad": {str(row): bad[row] for row in sorted(bad)}}
+        _write_json(self.folder / META, meta)
+        self._sweep()
+
+    def result(self) -> Descriptors:
+        return Descriptors.open(self.folder)
+
+    def _whole(self) -> bool:
+        vectors = _mapped(self.folder / VECTORS)
+        if vectors is None or not (self.folder / PLACES).is_file():
+            return False
+        return bool(vectors.shape == self.shape and vectors.dtype == self.dtype)
+
+    def _start_anew(self, places: Places) -> None:
+        for record in self.folder.glob(f"{DONE}*.jsonl"):  # they speak of another file
+            record.unlink()
+        with _one_line(self.folder):
+            places.save(self.folder / PLACES)
+        size = self.shape[0] * self.shape[1] * self.dtype.itemsize
+        free = shutil.disk_usage(self.folder).free
+        if size > 0.95 * free:
+            raise InputError(
+                f"{self.folder}: the descriptors need {size / 1e9:.1f} GB, and {free / 1e9:.1f} GB of disk are"
+                " free; choose another folder, or --dtype float16"
+            )
+        with _one_line(self.folder):
+            np.lib.format.open_memmap(self.folder / VECTORS, "w+", self.dtype, self.shape)
+
+    def _sweep(self) -> None:
+        for pattern in (BEGUN, f"{DONE}*.jsonl", f".{BEGUN}.*.partial", f".{META}.*.partial"):
+            for path in self.folder.glob(pattern):
+                path.unlink(missing_ok=True)
+
+
+def facts_in(folder: str | Path) -> dict[str, Any]:
+    """What a folder was filled with, or is being; nothing where there is none."""
+    for name in (META, BEGUN):
+        if (Path(folder) / name).is_file():
+            return _read_json(Path(folder) / name)
+    return {}
+
+
+def refuse_other(folder: Path, there: dict[str, Any], asked: dict[str, Any]) -> None:
+    """Raise unless the folder is filled with what is asked for."""
+    if "model" not in there:
+        raise InputError(f"{folder}: exists and is not a descriptor folder; choose another")
+    changed = [key for key in asked if there.get(key) != asked[key]]
+    if not changed:
+        return
+    found = ", ".join(_difference(key, there.get(key), asked[key]) for key in changed)
+    state = "holds descriptors made" if (folder / META).is_file() else "was begun"
+    raise InputError(f"{folder}: {state} with another {found}; choose another folder, or delete this one")
+
+
+def _difference(key: str, there: Any, asked: Any) -> str:
+    word = _WORDS.get(key, key)
+    if isinstance(there, dict) or isinstance(asked, dict):
+        return word
+    return f"{word} ({_short(there)}, now {_short(asked)})"
+
+
+def _short(value: Any) -> str:
+    return str(value)[:12]  # a digest is told by its beginning
+
+
+def _make_folder(folder: Path, facts: dict[str, Any]) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: is a file; give a folder for the descriptors")
+    if folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir()):
+        raise InputError(f"{folder}: exists and is not a descriptor folder; choose another")
+    with _one_line(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        _write_json(folder / BEGUN, {**facts, **about()})
+
+
+def _progress_of(folder: Path) -> Begun:
+    """The rows that all records together call safe. A line that a kill cut off says nothing."""
+    done: list[tuple[int, int]] = []
+    bad: dict[int, str] = {}
+    for record in sorted(folder.glob(f"{DONE}*.jsonl")):
+        for line in record.read_text(errors="replace").splitlines():
+            try:
+                said = json.loads(line)
+                start, stop = int(said["rows"][0]), int(said["rows"][1])
+                done.append((start, stop))
+                for row in [
+                    row for row in bad if start <= row < stop
+                ]:  # of rows done twice, the last word counts
+                    del bad[row]
+                bad.update({int(row): str(reason) for row, reason in said["bad"].items()})
+            except (ValueError, TypeError, KeyError, IndexError, AttributeError):
+                continue
+    return Begun(False, done, bad)
+
+
+def about() -> dict[str, Any]:
+    """What every meta.json says besides."""
+    import samespot
+
+    return {"format": FORMAT, "samespot": samespot.__version__}
+
+
+def _mapped(path: Path) -> np.memmap[Any, Any] | None:
+    """The array in a file, or None where the file is not a whole one."""
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        return None
+    return array if isinstance(array, np.memmap) else None
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: cannot be read ({error}); delete its folder and describe again") from None
+    if not isinstance(content, dict):
+        raise InputError(f"{path}: expected a JSON object; delete its folder and describe again")
+    return content
+
+
+def _write_json(path: Path, content: dict[str, Any]) -> None:
+    from samespot.model.checkpoint import write_whole
+
+    with _one_line(path):
+        write_whole(path, (json.dumps(content, indent=1) + "\n").encode())
+
+
+def _write_at(file: int, offset: int, content: memoryview) -> None:
+    while content:
+        written = os.pwrite(file, content, offset)
+        content, offset = content[written:], offset + written
+
+
+@contextmanager
+def _one_line(path: Path) -> Iterator[None]:
+    """What the disk refuses, as one line for the user."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"{path}: cannot write ({error.strerror or error}); mend that and run the same command again,"
+            " it goes on where it stopped"
+        ) from None

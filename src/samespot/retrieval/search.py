@@ -1,0 +1,360 @@
+"""The k nearest map images of each query, exactly: the same rows in the same order on any device.
+
+An engine (matrix products in numpy or torch, or faiss) shortlists each block of the map by float32 scores.
+The shortlist is re-ranked by float64 distances, always summed in the same order. One that may have been cut
+where float32 cannot tell (many duplicates) is made longer until it holds all that could be among the first k.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import operator
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, Protocol, get_args
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from samespot.errors import InputError
+from samespot.overlap.labels import check_choice
+from samespot.overlap.task import Progress
+from samespot.retrieval.exclusion import Exclusion
+
+Vectors = NDArray[
+    Any
+]  # (n, d) float16, float32 or float64, possibly memory-mapped; an all-zero row is no image
+EngineName = Literal["auto", "numpy", "faiss", "torch"]
+BLOCK_BYTES = 64 << 20  # float32 descriptors of the map looked at in one go, and twice that of the queries
+_SPARE = 16  # shortlisted beyond k, so that float32's mistakes stay inside the list
+_WIDER = 8  # times as long is the next shortlist where the first may have been cut through a tie
+_WIDEST = 4096  # beyond this, float64 distances to the whole block are no slower
+_EXCLUDED_PAIRS = 1 << 24  # asked about in one go: an exclusion may compare float64 times of all of them
+_HALF_ULP = 2.0**-24  # largest relative error of one float32 operation
+_UNDERFLOW = 2.0**-120  # what is lost per dimension where float32 runs out of small numbers
+
+
+@dataclass(frozen=True)
+class Found:
+    """The nearest map images of each query, nearest first; of equally near ones the lower map row first."""
+
+    rows: NDArray[np.int64]  # (q, k) map rows; -1: nothing left to return
+    distances: NDArray[np.float64]  # (q, k) Euclidean; inf where the row is -1
+
+
+class Engine(Protocol):
+    """Shortlists by float32 scores: squared distances with errors of at most `score_error`."""
+
+    def hold(self, block: NDArray[np.float32], squares: NDArray[np.float32]) -> None:
+        """Take a block of map rows (n, d) and their squared lengths (n,)."""
+
+    def at_once(self) -> int:
+        """How many queries it can score against the held block within its memory."""
+
+    def nearest(
+        self, queries: NDArray[np.float32], count: int, out: NDArray[np.bool_] | None
+    ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """(q, count) smallest scores, ascending, and their rows of the block. Where `out` (q, n) is True: inf."""
+
+
+def search(
+    queries: Vectors,
+    places: Vectors,
+    k: int,
+    *,
+    excluded: Exclusion | None = None,
+    device: str = "auto",
+    progress: Progress | None = None,
+    engine: EngineName = "auto",
+    block_bytes: int = BLOCK_BYTES,
+) -> Found:
+    """The k map rows (m, d) nearest to each query (q, d) by Euclidean distance, whatever the size of the map.
+
+    All-zero map rows (unreadable images) are never returned, and an all-zero query finds nothing. `excluded` keeps
+    pairs out (see `exclusion`). device: "auto" (a GPU if there is one), "cpu", "cuda". Memory beyond the arrays
+    themselves stays within some hundred megabytes; memory-mapped arrays are read block by block. Neither the device,
+    the engine nor the block size changes the result.
+    """
+    k = _check(queries, places, k, block_bytes)
+    shortlister = _pick_engine(engine, resolve_device(device), excluded)
+    exact = np.float64 if np.float64 in (queries.dtype, places.dtype) else np.float32
+    squares = np.full((len(queries), k), np.inf)
+    rows = np.full((len(queries), k), -1, dtype=np.int64)
+    for part in _parts(queries, 2 * block_bytes):
+        asked = read_block(queries, part, exact, "query")
+        best = Best(squares[asked.numbers], rows[asked.numbers])  # copies: of the queries that are not zero
+        for held in _parts(places, block_bytes):
+            block = read_block(places, held, exact, "map")
+            if len(block.numbers) and len(asked.numbers):
+                _search_block(asked, block, best, shortlister, excluded)
+            if progress is not None:
+                done = part.start + (part.stop - part.start) * held.stop // len(places)
+                progress("searching", done, len(queries))
+        squares[asked.numbers], rows[asked.numbers] = best
+    return Found(rows, np.sqrt(squares))
+
+
+def _check(queries: Vectors, places: Vectors, k: int, block_bytes: int) -> int:
+    for role, vectors in (("queries", queries), ("map", places)):
+        if vectors.ndim != 2 or vectors.dtype.kind != "f":
+            raise InputError(
+                f"the descriptors of the {role} are {vectors.dtype} {vectors.shape}; expected floats (images, dims)"
+            )
+    if queries.shape[1] != places.shape[1]:
+        raise InputError(
+            f"the queries have {queries.shape[1]} dims, the map has {places.shape[1]}; "
+            "describe and whiten both in the same way"
+        )
+    try:
+        k = operator.index(k)
+    except TypeError:
+        raise InputError(f"k = {k!r} is not a whole number") from None
+    if k < 1:
+        raise InputError(f"k = {k}: ask for at least 1 map image")
+    if block_bytes < 1:
+        raise InputError(f"block_bytes = {block_bytes}: give at least 1")
+    return k
+
+
+def resolve_device(device: str) -> str:
+    """ "auto" -> "cuda" where torch can use a GPU, else "cpu"; others are checked."""
+    if device == "cpu" or (device == "auto" and not _driver_there()):
+        return "cpu"
+    if device not in ("auto", "cuda") and not (device.startswith("cuda:") and device[5:].isdigit()):
+        raise InputError(f"device {device!r} is unknown; choose auto, cpu or cuda")
+    import torch
+
+    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if device == "auto":
+        return "cuda" if gpus else "cpu"
+    if int(device[5:] or 0) >= gpus:
+        raise InputError(
+            f"device {device}: torch sees {gpus} GPUs; check the driver with nvidia-smi, or use --device cpu"
+        )
+    return device
+
+
+def _driver_there() -> bool:
+    """Whether torch is worth importing to look for a GPU: that takes seconds and half a gigabyte."""
+    if "torch" in sys.modules:
+        return True
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return True
+
+
+def _pick_engine(name: EngineName, device: str, excluded: Exclusion | None) -> Engine:
+    check_choice("engine", name, get_args(EngineName))
+    if name == "auto":
+        # faiss-cpu's wheel brings a BLAS of its own, which benchmarks/search.py finds several times slower than numpy's
+        name = "numpy" if device == "cpu" else "torch"
+    if name != "torch" and device != "cpu":
+        raise InputError(f"engine {name} works on the CPU, not on {device}; leave it to auto")
+    if name == "faiss":
+        from samespot.retrieval.faiss_engine import FaissEngine
+
+        if excluded is not None:
+            raise InputError("engine faiss cannot exclude pairs; leave the engine to auto")
+        return FaissEngine()
+    from samespot.retrieval.matrix_engine import NumpyEngine, TorchEngine
+
+    return NumpyEngine() if name == "numpy" else TorchEngine(device)
+
+
+def _parts(vectors: Vectors, size: int) -> Iterator[slice]:
+    """Runs of rows that take at most `size` bytes each as float32."""
+    step = max(1, size // max(4 * vectors.shape[1], 1))
+    return (slice(i, min(i + step, len(vectors))) for i in range(0, len(vectors), step))
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some rows of a table of descriptors; its all-zero rows are left out."""
+
+    part: slice  # of the table
+    numbers: NDArray[np.int64]  # (n,) row in the table of each
+    values: Vectors  # (n, d) float32 or float64: what distances are computed from
+    single: NDArray[np.float32]  # (n, d) the same or rounded: what scores are computed from
+    squares: NDArray[np.float32]  # (n,) squared lengths, about
+
+
+def read_block(vectors: Vectors, part: slice, exact: type[np.floating[Any]], role: str) -> Block:
+    """Read a run of rows; no copy where they are contiguous and of the wanted type already."""
+    values: Vectors = np.ascontiguousarray(vectors[part], dtype=exact)
+    with np.errstate(over="ignore", invalid="ignore"):
+        single = values.astype(np.float32, copy=False)
+        squares = np.einsum("ij,ij->i", single, single)
+    bad = np.flatnonzero(~np.isfinite(squares))
+    if len(bad):
+        raise InputError(
+            f"the descriptor in {role} row {part.start + bad[0]} is not finite, or too long for float32; "
+            "describe that image again"
+        )
+    numbers = np.arange(part.start, part.stop)
+    small = np.flatnonzero(squares < 1e-30)  # zero, or so short that its square is lost
+    zero = small[~values[small].any(axis=1)]
+    if len(zero):
+        kept = np.ones(len(values), dtype=bool)
+        kept[zero] = False
+        numbers, values, squares = numbers[kept], values[kept], squares[kept]
+        single = values.astype(np.float32, copy=False)
+    return Block(part, numbers, values, single, squares)
+
+
+class Best(NamedTuple):
+    """The best so far of each query, ascending by (squared distance, row). Changed in place."""
+
+    squares: NDArray[np.float64]  # (q, k) squared distances, inf where there is none yet
+    rows: NDArray[np.int64]  # (q, k)
+
+
+def score_error(asked: Block, block: Block) -> NDArray[np.float64]:
+    """(q,) how far a float32 score |x|² + |y|² − 2xy can be from the squared distance.
+
+    Sums of d products in any order are off by at most d half ulps of the sum of their magnitudes, which is at most
+    (|x| + |y|)² in all; some more for rounding the inputs and adding up.
+    """
+    dims = asked.values.shape[1]
+    reach = np.sqrt(asked.squares.astype(np.float64)) + np.sqrt(float(block.squares.max()))
+    error: NDArray[np.float64] = 1.01 * (dims + 16) * (_HALF_ULP * reach**2 + _UNDERFLOW)
+    return error
+
+
+def _search_block(asked: Block, block: Block, best: Best, engine: Engine, excluded: Exclusion | None) -> None:
+    """Let every query look at one block of the map; `best` is complete for all blocks up to it."""
+    engine.hold(block.single, block.squares)
+    slack = score_error(asked, block)
+    step = engine.at_once()
+    if excluded is not None:
+        step = min(step, max(1, _EXCLUDED_PAIRS // (block.part.stop - block.part.start)))
+    for start in range(0, len(asked.numbers), step):
+        which = np.arange(start, min(start + step, len(asked.numbers)))
+        out = None if excluded is None else _kept_out(excluded, asked, which, block)
+        _settle(which, asked, block, best, slack, engine, out)
+
+
+def _kept_out(
+    excluded: Exclusion, asked: Block, which: NDArray[np.int64], block: Block
+) -> NDArray[np.bool_] | None:
+    """(q, n) exclusions of these queries and this block; None where nothing is kept out."""
+    numbers = asked.numbers[which]
+    run = slice(int(numbers[0]), int(numbers[-1]) + 1)
+    out = excluded(run, block.part)
+    shape = (run.stop - run.start, block.part.stop - block.part.start)
+    if out.shape != shape or out.dtype != np.bool_:
+        raise InputError(
+            f"an exclusion gave {out.dtype} {out.shape} for {shape} queries and map rows; "
+            "make it from tables as long as the descriptors"
+        )
+    if not out.any():
+        return None
+    if len(numbers) < shape[0]:
+        out = out[numbers - run.start]
+    if len(block.numbers) < shape[1]:
+        out = out[:, block.numbers - block.part.start]
+    return np.ascontiguousarray(out)
+
+
+def _settle(
+    which: NDArray[np.int64],
+    asked: Block,
+    block: Block,
+    best: Best,
+    slack: NDArray[np.float64],
+    engine: Engine,
+    out: NDArray[np.bool_] | None,
+) -> None:
+    """Offer a block's shortlist to these queries; a longer one to those whose list was cut through a tie."""
+    size = len(block.numbers)
+    count = min(best.rows.shape[1] + _SPARE, size)
+    tables = (asked.values, block.values, block.numbers)
+    while True:
+        scores, rows = engine.nearest(asked.single[which], count, out)
+        unsure = offer(which, *tables, scores, rows, slack, best.squares, best.rows)
+        if count == size or not unsure.any():
+            return
+        which, out = which[unsure], None if out is None else out[unsure]
+        count = min(_WIDER * count, size)
+        if count > _WIDEST:
+            nothing = np.zeros((0, 0), dtype=np.bool_)
+            _offer_all(which, *tables, nothing if out is None else out, best.squares, best.rows)
+            return
+
+
+@njit(cache=True, nogil=True)
+def offer(
+    which: Any,
+    queries: Any,
+    block: Any,
+    numbers: Any,
+    scores: Any,
+    rows: Any,
+    slack: Any,
+    squares: Any,
+    found: Any,
+) -> Any:  # pragma: no cover - compiled
+    """Re-rank shortlists (ascending scores) into the best; True where something unlisted could still belong there."""
+    unsure = np.zeros(len(which), dtype=np.bool_)
+    k, last = squares.shape[1], scores.shape[1] - 1
+    for i in range(len(which)):
+        q = which[i]
+        for j in range(last + 1):
+            score = np.float64(scores[i, j])
+            if score == np.inf or score - slack[q] > squares[q, k - 1]:
+                break
+            r = rows[i, j]
+            insert(squares[q], found[q], squared_distance(queries[q], block[r]), numbers[r])
+        final = np.float64(scores[i, last])
+        unsure[i] = final != np.inf and final - slack[q] <= squares[q, k - 1]
+    return unsure
+
+
+@njit(cache=True, nogil=True)
+def _offer_all(
+    which: Any, queries: Any, block: Any, numbers: Any, out: Any, squares: Any, found: Any
+) -> None:  # pragma: no cover - compiled
+    for i in range(len(which)):
+        q = which[i]
+        for r in range(len(numbers)):
+            if out.size == 0 or not out[i, r]:
+                insert(squares[q], found[q], squared_distance(queries[q], block[r]), numbers[r])
+
+
+@njit(cache=True, nogil=True)
+def insert(squares: Any, rows: Any, square: float, row: int) -> None:  # pragma: no cover - compiled
+    """Put a map row where it belongs in one query's ascending list, unless it is too far or there already."""
+    k = len(rows)
+    place = k
+    while place > 0 and (
+        squares[place - 1] > square or (squares[place - 1] == square and rows[place - 1] > row)
+    ):
+        place -= 1
+    if place == k or (place > 0 and rows[place - 1] == row):
+        return
+    for i in range(k - 1, place, -1):
+        squares[i], rows[i] = squares[i - 1], rows[i - 1]
+    squares[place], rows[place] = square, row
+
+
+@njit(cache=True, nogil=True)
+def squared_distance(a: Any, b: Any) -> float:  # pragma: no cover - compiled
+    """In float64, four sums added up at the end: the order never changes, so neither does the last bit."""
+    s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+    fours = len(a) - len(a) % 4
+    for i in range(0, fours, 4):
+        d0 = np.float64(a[i]) - np.float64(b[i])
+        d1 = np.float64(a[i + 1]) - np.float64(b[i + 1])
+        d2 = np.float64(a[i + 2]) - np.float64(b[i + 2])
+        d3 = np.float64(a[i + 3]) - np.float64(b[i + 3])
+        s0 += d0 * d0
+        s1 += d1 * d1
+        s2 += d2 * d2
+        s3 += d3 * d3
+    for i in range(fours, len(a)):
+        d0 = np.float64(a[i]) - np.float64(b[i])
+        s0 += d0 * d0
+    return (s0 + s1) + (s2 + s3)

@@ -1,0 +1,250 @@
+"""Descriptors drawn so that every figure of the evaluation is known beforehand."""
+
+import numpy as np
+import pytest
+
+from samespot import InputError, Places
+from samespot.evaluation.cases import Case
+from samespot.evaluation.compare import compare
+from samespot.evaluation.evaluate import EvaluationOptions, Other, evaluate
+from samespot.evaluation.protocol import Protocol
+from samespot.evaluation.results import Evaluation
+from samespot.overlap.annotate import label_pairs
+from samespot.retrieval.descriptors import Descriptors
+
+PLACES = 40
+RIGHT = 30  # queries whose nearest descriptor is that of their own place
+MARGIN = 0.5
+
+
+def street(names, offset):
+    """Cameras 200 m apart along a street, all looking north, `offset` metres east of the places."""
+    n = len(names)
+    columns = {"image": names, "easting": 200.0 * np.arange(n) + offset, "northing": 0.0, "heading": 0.0}
+    return Places.build(".", columns, missing_images="ignore")
+
+
+def protocol(**changes):
+    words = {"queries": "all", "positive": "same place", "exclusions": "", "citation": "none"}
+    return Protocol("mini", "Miniature", "places", make=lambda root: [], **{**words, **changes})
+
+
+def unit(rng, n, d):
+    x = rng.normal(size=(n, d))
+    return x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+@pytest.fixture
+def world():
+    """A case of 41 queries, the last one far from the map, and a describer with vectors of known neighbours."""
+    rng = np.random.default_rng(0)
+    places = street([f"map/{i}" for i in range(PLACES)], 0.0)
+    table = street([f"query/{i}" for i in range(PLACES + 1)], 10.0)
+    table.table.loc[PLACES, "northing"] = 5000.0
+    positives = [np.array([i]) for i in range(PLACES)] + [np.array([], dtype=int)]
+    case = Case(
+        "town", table, places, positives,
+        overlap=lambda progress: label_pairs(table, places),
+        groups={"condition": np.array(["day"] * RIGHT + ["night"] * (PLACES + 1 - RIGHT))},
+        reach=100.0,
+    )  # fmt: skip
+    maps = unit(rng, PLACES, 32)
+    meant = np.arange(PLACES + 1)
+    meant[RIGHT:PLACES] = (meant[RIGHT:PLACES] + 1) % RIGHT  # the others look like another place
+    meant[PLACES] = 0
+    queries = maps[meant] + rng.uniform(0.01, 0.05, (PLACES + 1, 1)) * unit(rng, PLACES + 1, 32)
+    queries /= np.linalg.norm(queries, axis=1, keepdims=True)
+    vectors = {len(places): maps, len(table): queries}
+
+    def describe(table, name):
+        x = vectors[len(table)] if "training" not in name else unit(rng, len(table), 32)
+        return Descriptors(None, x.astype(np.float32), {"bad": {}})
+
+    return case, describe
+
+
+def run(world, options=None, other=None, **changes):
+    case, describe = world
+    return evaluate(
+        protocol(**changes), [case], describe, margin=MARGIN, model={}, options=options, other=other
+    )
+
+
+def test_recall_is_what_was_drawn(world):
+    plain = run(world).evaluation.variant()
+    assert plain.metrics["R@1"].value == RIGHT / PLACES
+    assert plain.metrics["R@1"].n == PLACES  # the query far away has nothing to find and does not count
+    assert plain.metrics["R@1"].low < RIGHT / PLACES < plain.metrics["R@1"].high
+
+
+def test_groups_share_the_queries_out(world):
+    by = run(world).evaluation.variant().by["condition"]
+    assert by["day"]["R@1"].value == 1.0
+    assert by["night"]["R@1"].value == 0.0
+    assert (by["day"]["R@1"].n, by["night"]["R@1"].n) == (RIGHT, PLACES - RIGHT)
+
+
+def test_graded_metrics_of_the_top_match(world):
+    case, _ = world
+    true = float(label_pairs(case.queries, case.places).lookup(np.array(0), np.array(0)))
+    plain = run(world).evaluation.variant()
+    assert plain.metrics["overlap@1"].value == pytest.approx(true * RIGHT / PLACES, rel=1e-6)
+    assert plain.metrics["nDCG@10"].value == pytest.approx(
+        RIGHT / PLACES, abs=0.2
+    )  # the misses find theirs late
+
+
+def test_predicted_overlap_comes_from_the_distance(world):
+    plain = run(world).evaluation.variant()
+    distance, predicted = plain.outcomes["distance"], plain.outcomes["predicted"]
+    np.testing.assert_allclose(predicted, 1 - distance / MARGIN)
+
+
+def test_every_size_of_whitening_is_a_variant(world):
+    other = Other("training places", street([f"train/{i}" for i in range(60)], 0.0))
+    done = run(world, EvaluationOptions(whiten=(4, 16, 999)), other)
+    kinds = [(v.dims, v.whitened_on) for v in done.evaluation.variants]
+    assert kinds == [
+        (32, None),
+        (4, "the map"),
+        (16, "the map"),
+        (4, "training places"),
+        (16, "training places"),
+    ]
+    assert done.evaluation.variant("16 whitened on the map").metrics["R@1"].value == RIGHT / PLACES
+
+
+def test_sizes_above_the_rank_are_said_to_be_left_out(world):
+    notes = run(world, EvaluationOptions(whiten=(4, 999))).evaluation.notes
+    assert any("999" in note for note in notes)
+
+
+def test_only_sizes_above_the_rank_are_an_error(world):
+    with pytest.raises(InputError, match="999"):
+        run(world, EvaluationOptions(whiten=(999,)))
+
+
+def test_acceptance_asks_each_query_again_without_its_place(world):
+    """By hand: the place itself, the only map image within 100 m, is taken away; thresholds one by one."""
+    case, describe = world
+    q, p = (describe(t, "").vectors.astype(np.float64) for t in (case.queries, case.places))
+    d = np.linalg.norm(q[:, None] - p[None], axis=2)
+    present, right = d[:PLACES].min(axis=1), d[:PLACES].argmin(axis=1) == np.arange(PLACES)
+    d[np.arange(PLACES), np.arange(PLACES)] = np.inf
+    absent = d.min(axis=1)
+    best = 0.0
+    for t in np.concatenate([present, absent]):
+        accepted = (present <= t).sum() + (absent <= t).sum()
+        if ((present <= t) & right).sum() / accepted >= 0.7:
+            best = max(best, t)
+    at = run(world, EvaluationOptions(precision=0.7)).evaluation.variant().curves["acceptance"]["at"]
+    assert at["distance"] == pytest.approx(best, abs=1e-6)
+    assert at["recall"] == pytest.approx(((present <= best) & right).mean())
+    assert at["false_accepts"] == pytest.approx((absent <= best).mean())
+
+
+def test_recall_over_distance_counts_only_queries_with_something_that_near(world):
+    curve = run(world).evaluation.variant().curves["distance"]
+    counts = dict(zip(curve["thresholds"], curve["queries"], strict=True))
+    assert counts[5] == 0  # the places lie 10 m from the queries
+    assert counts[10] == counts[50] == PLACES
+
+
+def test_average_precision_over_all_pairs(world):
+    from sklearn.metrics import average_precision_score
+
+    case, describe = world
+    done = run(world, all_pairs=True)
+    q, p = describe(case.queries, "q").vectors, describe(case.places, "p").vectors
+    truth = np.zeros((len(q), len(p)), dtype=bool)
+    truth[np.arange(PLACES), np.arange(PLACES)] = True
+    expected = average_precision_score(truth.ravel(), (q @ p.T).ravel())
+    measured = done.evaluation.variant().curves["pairs"]["town"]["average precision"]
+    assert measured == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_result_survives_its_file(world, tmp_path):
+    first = run(world, EvaluationOptions(whiten=(4,))).evaluation
+    first.save(tmp_path / "evaluation.json")
+    again = Evaluation.load(tmp_path)
+    assert [v.name for v in again.variants] == [v.name for v in first.variants]
+    for mine, theirs in zip(again.variants, first.variants, strict=True):
+        assert list(mine.metrics) == list(theirs.metrics)
+        assert [m.low for m in mine.metrics.values()] == pytest.approx(
+            [m.low for m in theirs.metrics.values()], abs=1e-6
+        )
+    np.testing.assert_array_equal(
+        again.variant().outcomes["first_hit"], first.variant().outcomes["first_hit"]
+    )
+    np.testing.assert_array_equal(again.queries.counted, first.queries.counted)
+
+
+def test_a_broken_result_file_is_named(tmp_path):
+    (tmp_path / "evaluation.json").write_text('{"format": 1}')
+    with pytest.raises(InputError, match="not an evaluation"):
+        Evaluation.load(tmp_path)
+    with pytest.raises(InputError, match="no such file"):
+        Evaluation.load(tmp_path / "absent.json")
+
+
+def test_a_run_does_not_differ_from_itself(world):
+    one = run(world).evaluation
+    same = compare([one], [one])
+    assert {
+        (d.metric, d.difference.value, d.difference.low, d.difference.high) for d in same.differences
+    } >= {("R@1", 0.0, 0.0, 0.0)}
+    assert not any(d.significant for d in same.differences)
+
+
+def test_comparison_finds_queries_by_name_whatever_their_order(world):
+    """The same answers with the queries in another order: no difference."""
+    case, describe = world
+    order = np.random.default_rng(1).permutation(PLACES + 1)
+    turned = Case(
+        "town", case.queries.select(order), case.places, [case.positives[i] for i in order],
+        overlap=lambda progress: label_pairs(case.queries.select(order), case.places), reach=100.0,
+    )  # fmt: skip
+
+    def reordered(table, name):
+        x = describe(table, name)
+        return Descriptors(None, x.vectors[order], x.meta) if "queries" in name else x
+
+    one, other = run(world).evaluation, run((turned, reordered)).evaluation
+    assert compare([one], [other]).differences[0].difference.value == 0.0
+
+
+def test_other_protocols_and_queries_are_not_compared(world):
+    case, describe = world
+    one = run(world).evaluation
+    with pytest.raises(InputError, match="positive"):
+        compare([one], [run(world, positive="within 25 m").evaluation])
+    fewer = Case("town", case.queries.select(slice(0, PLACES)), case.places, case.positives[:PLACES])
+    vectors = describe(case.queries, "").vectors[:PLACES]
+    places = describe(case.places, "")
+    other = run(
+        (fewer, lambda t, name: Descriptors(None, vectors, {"bad": {}}) if "queries" in name else places)
+    )
+    with pytest.raises(InputError, match="1 queries are in one of them only"):
+        compare([one], [other.evaluation])
+
+
+def test_no_case_is_an_error():
+    with pytest.raises(InputError, match="no case"):
+        evaluate(protocol(), [], lambda table, name: None, margin=0.5, model={})
+
+
+def test_unreadable_images_are_recorded_and_cannot_be_found(world):
+    case, describe = world
+
+    def with_bad(table, name):
+        one = describe(table, name)
+        if "map" not in name:
+            return one
+        vectors = one.vectors.copy()
+        vectors[3] = 0
+        return Descriptors(None, vectors, {"bad": {"3": "empty file"}})
+
+    done = run((case, with_bad))
+    assert "town map row 3" in done.evaluation.settings["images that could not be read"]
+    assert "map/3" not in done.evaluation.variant().outcomes["top"]
+    assert done.evaluation.variant().metrics["R@1"].value == (RIGHT - 1) / PLACES
