@@ -23,7 +23,7 @@ import numpy as np
 import torch
 
 from samespot.evaluation.evaluate import MAP, EvaluationOptions, Other, evaluate
-from samespot.evaluation.intervals import Interval, paired_bootstrap_runs
+from samespot.evaluation.intervals import Interval, paired_bootstrap_runs, wilson
 from samespot.evaluation.protocols import protocol_named
 from samespot.evaluation.results import Variant
 from samespot.model.network import PlaceNet
@@ -38,6 +38,7 @@ from samespot.training.trainer import train
 
 DIMS = (32, 64, 128, 256, 512)
 TRAINING = "training photos"
+COMPARED = ("512", f"128 whitened on {MAP}", f"256 whitened on {TRAINING}")
 CACHED = {"cache_frozen": "device"}  # the same result in a third of the time, where nothing is augmented
 ALL = {"batches": "all", "learning_rate": 1.0}
 THIRDS = {"class_weights": (1 / 3, 1 / 3, 1 / 3)}
@@ -112,12 +113,18 @@ def main() -> None:
     parser.add_argument("--untrained", action="store_true", help="also evaluate the network as it comes")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--keep", type=Path, help="folder for the whole evaluation.json of each run")
+    parser.add_argument("--intervals", action="store_true", help="with --table: recalls with intervals")
+    parser.add_argument("--trust", action="store_true", help="with --table: graded metrics and calibration")
     parser.add_argument("--differences", nargs="+", help="with --table: recipes A,B whose R@5 to compare")
     parser.add_argument("--seconds", type=float, default=540, help="stop before a run that would end later")
     asked = parser.parse_args()
     if asked.table:
         runs = [run for path in asked.table for run in json.loads(path.read_text())["runs"]]
-        if asked.differences:
+        if asked.intervals:
+            print_intervals(runs)
+        elif asked.trust:
+            print_trust(runs)
+        elif asked.differences:
             print_differences(runs, [tuple(words.split(",")) for words in asked.differences])
         else:
             print_table(runs)
@@ -211,8 +218,10 @@ def _evaluate(net: PlaceNet, data: dict[str, Any], keep: Path | None = None) -> 
         kinds = [v for v in done.evaluation.variants if v.whitened_on == fitted_on]
         found[name] = {str(v.dims): _recalls(v) for v in kinds}
     counted = done.evaluation.queries.counted
-    found["first hits"] = {
-        v.name: v.outcomes["first_hit"][counted].tolist() for v in done.evaluation.variants
+    found["first hits"] = {  # as one string a kind: a list would be a line a query
+        v.name: " ".join(map(str, v.outcomes["first_hit"][counted].tolist()))
+        for v in done.evaluation.variants
+        if v.name in COMPARED
     }
     plain = done.evaluation.variant()
     found["graded"] = {
@@ -269,22 +278,63 @@ def _write(asked: argparse.Namespace, recipes: dict[str, Any], lines: list[dict[
     asked.out.write_text(json.dumps(result, indent=1) + "\n")
 
 
+def print_intervals(runs: list[dict[str, Any]]) -> None:
+    """Recall of each recipe with an interval over queries and seeds: R@1, 5, 10 plain, R@5 of the other kinds."""
+    plain, *others = COMPARED
+    print("| recipe | seeds | R@1 | R@5 | R@10 | " + " | ".join(f"R@5, {kind}" for kind in others) + " |")
+    print("|---|" + "---|" * (4 + len(others)))
+    for name in dict.fromkeys(run["recipe"] for run in runs):
+        cells = [_hits(runs, name, plain, k) for k in (1, 5, 10)] + [
+            _hits(runs, name, kind, 5) for kind in others
+        ]
+        print(
+            f"| {name} | {len(cells[0])} | " + " | ".join(_mean_of(hits).percent() for hits in cells) + " |"
+        )
+
+
+def print_trust(runs: list[dict[str, Any]]) -> None:
+    """How far predicted overlap can be trusted: means over seeds, plain descriptors."""
+    print("| recipe | overlap@1 | nDCG@10 | ECE of 1 − d/τ | ECE isotonic | correlation with true overlap |")
+    print("|---|---|---|---|---|---|")
+    for name in dict.fromkeys(run["recipe"] for run in runs):
+        mine = [run for run in runs if run["recipe"] == name]
+        graded = [
+            np.mean([run["graded"]["512"][metric] for run in mine]) for metric in ("overlap@1", "nDCG@10")
+        ]
+        kinds = ("calibration", "calibration, isotonic")
+        ece = [np.mean([run["calibration"][kind]["ece"] for run in mine]) for kind in kinds]
+        related = np.mean([run["calibration"]["calibration"]["pearson"] for run in mine])
+        print(f"| {name} | {graded[0]:.3f} | {graded[1]:.3f} | {ece[0]:.3f} | {ece[1]:.3f} | {related:.2f} |")
+
+
+def _mean_of(hits: np.ndarray) -> Interval:
+    return (
+        wilson(int(hits.sum()), hits.size)
+        if len(hits) == 1
+        else paired_bootstrap_runs(hits, np.zeros_like(hits))
+    )
+
+
+def _hits(runs: list[dict[str, Any]], name: str, kind: str, k: int) -> np.ndarray:
+    """(seeds, queries) whether a query was found among the first k."""
+    ranks = [[int(rank) for rank in r["first hits"][kind].split()] for r in runs if r["recipe"] == name]
+    return ((np.array(ranks) > 0) & (np.array(ranks) <= k)).astype(float)
+
+
 def print_differences(runs: list[dict[str, Any]], pairs: list[tuple[str, ...]]) -> None:
     """A − B in R@5 over the same queries, all seeds: plain, and whitened to 128 dims on either set."""
-    kinds = ("512", f"128 whitened on {MAP}", f"128 whitened on {TRAINING}")
-    print("| A − B, R@5 | " + " | ".join(kinds) + " |")
-    print("|---|" + "---|" * len(kinds))
+    print("| A − B, R@5 | " + " | ".join(COMPARED) + " |")
+    print("|---|" + "---|" * len(COMPARED))
     for a, b in pairs:
-        cells = [_difference(runs, a, b, kind) for kind in kinds]
+        cells = [_difference(runs, a, b, kind) for kind in COMPARED]
         shown = [f"**{one.points()}**" if one.significant else one.points() for one in cells]
         print(f"| {a} − {b} | " + " | ".join(shown) + " |")
 
 
 def _difference(runs: list[dict[str, Any]], a: str, b: str, kind: str, k: int = 5) -> Interval:
     """One side may be a network as it comes, which has no seeds: its answers stand against each of the other's."""
-    ranks = [np.array([r["first hits"][kind] for r in runs if r["recipe"] == name]) for name in (a, b)]
-    seeds = max(len(side) for side in ranks)
-    found = [((side > 0) & (side <= k)).astype(float) for side in ranks]
+    found = [_hits(runs, name, kind, k) for name in (a, b)]
+    seeds = max(len(side) for side in found)
     one, other = (np.repeat(side, seeds, axis=0) if len(side) == 1 else side for side in found)
     return paired_bootstrap_runs(one, other)
 

@@ -1,25 +1,86 @@
-"""The demo's generated places: two drives along the same streets."""
+"""The demo, small: every stage leaves what the next one finds, and a stopped demo goes on."""
+
+import json
 
 import numpy as np
-from scipy.spatial import cKDTree
+import pytest
 
-from samespot.demo import COMPASS_NOISE, GPS_NOISE, drive, run_demo
+from samespot.demo import RECIPES, demo_options, labelled, run_demo, training_photos
+from samespot.evaluation.results import Evaluation
+from samespot.places.table import Places
 
-
-def test_two_drives_follow_the_same_streets_with_noise():
-    first, second = drive(7, 0), drive(7, 1)
-    assert drive(7, 0).digest() == first.digest()  # from the seed alone
-    assert first.digest() != second.digest()
-    assert drive(8, 0).digest() != first.digest()
-    gap, nearest = cKDTree(first.positions[:, :2]).query(second.positions[:, :2])
-    assert np.median(gap) < 2 * GPS_NOISE
-    turn = np.abs((first.positions[nearest, 2] - second.positions[:, 2] + 180) % 360 - 180)
-    along = np.minimum(np.minimum(turn, 180 - turn), np.abs(turn - 90))  # the same street, or a crossing one
-    assert np.median(along) < 2 * COMPASS_NOISE
+SMALL = {"visits": 2, "photos_per_visit": 40, "steps": 3}
 
 
-def test_the_demo_writes_what_it_says(tmp_path):
-    result = run_demo(tmp_path)
-    assert all(f.exists() for f in result.files)
-    assert result.summary["positive"] > 10_000
-    assert (tmp_path / "figures" / "town.png").is_file()
+class Stop(Exception):
+    pass
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory):
+    """Stopped as the second training begins, and called again."""
+    out = tmp_path_factory.mktemp("demo")
+    seen = []
+
+    def stop_at_the_second(what):
+        seen.append(what)
+        if sum("Training" in one for one in seen) == 2:
+            raise Stop
+
+    with pytest.raises(Stop):
+        run_demo(out, stage=stop_at_the_second, **SMALL)
+    kept = {path: path.stat().st_mtime_ns for path in (out / "graded" / "last").iterdir()}
+    photos = {path: path.stat().st_mtime_ns for path in (out / "town" / "photos").rglob("*.jpg")}
+    return out, run_demo(out, **SMALL), kept, photos
+
+
+def test_a_stopped_demo_goes_on_where_it_was(demo):
+    _, _, kept, photos = demo
+    assert photos
+    assert all(path.stat().st_mtime_ns == when for path, when in photos.items())
+    weights = [path for path in kept if path.suffix == ".safetensors"]
+    assert weights
+    assert all(path.stat().st_mtime_ns == kept[path] for path in weights)
+
+
+def test_both_models_start_alike_and_see_as_many_pairs():
+    one, other = (demo_options(name).to_dict() for name in RECIPES)
+    assert {key for key in one if one[key] != other[key]} == {"batches", "learning_rate"}
+
+
+def test_the_result_is_what_the_files_say(demo):
+    out, result, _, _ = demo
+    for name, evaluation in result.evaluations.items():
+        saved = Evaluation.load(out / name / "evaluation")
+        np.testing.assert_array_equal(
+            saved.variant().outcomes["first_hit"], evaluation.variant().outcomes["first_hit"]
+        )
+    first = result.difference.differences[0]
+    recalls = [result.evaluations[name].variant().metrics[first.metric].value for name in RECIPES]
+    assert first.difference.value == pytest.approx(recalls[0] - recalls[1])
+
+
+def test_training_and_test_streets_are_disjoint(demo):
+    out, _, _, _ = demo
+    photos = Places.read(out / "town" / "places.csv")
+    trained_on = set(training_photos(photos).table["image"])
+    asked = json.loads((out / "graded" / "evaluation" / "evaluation.json").read_text())["queries"]["name"]
+    assert trained_on.isdisjoint(asked)
+
+
+def test_the_report_holds_both_runs_and_needs_no_network(demo):
+    out, result, _, _ = demo
+    page = result.report.read_text()
+    assert "graded" in page
+    assert "binary" in page
+    assert "https://cdn" not in page
+    assert (out / "report.html").stat().st_size < 15_000_000
+
+
+def test_labels_of_other_photos_are_made_anew(demo, tmp_path):
+    out, _, _, _ = demo
+    photos = Places.read(out / "town" / "places.csv")
+    labelled(photos, tmp_path)
+    moved = Places(photos.root, photos.table.assign(easting=photos.table["easting"] + 3.0))
+    again = labelled(moved, tmp_path)
+    again["graded"].labels.check(training_photos(moved), training_photos(moved))

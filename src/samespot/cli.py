@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Annotated, Any, get_args
 
 import typer
@@ -106,18 +107,107 @@ def demo(
     out: Annotated[
         Path, typer.Option(callback=_out_folder, help="Folder for everything that the demo writes.")
     ] = Path("demo"),
-    seed: Annotated[int, typer.Option(help="Seed of the generated places.")] = 7,
+    seed: Annotated[int, typer.Option(help="Seed of the town.")] = 7,
+    visits: Annotated[int, typer.Option(help="Visits to the town, each in other light and weather.")] = 4,
+    photos_per_visit: Annotated[int | None, typer.Option(help="Photos on each.", show_default="750")] = None,
+    steps: Annotated[int, typer.Option(help="Training steps of 32 pairs, for either model.")] = 200,
     json: Json = None,
 ) -> None:
-    """Generate a small town's places, label them, and draw the figures."""
+    """Build a town, label it, train with binary and with graded labels, evaluate, and write a report.
+
+    A demo that was stopped goes on where it was.
+    """
     from samespot import console
+    from samespot.commands.demo_screen import demo_screen, stages
     from samespot.demo import run_demo
 
+    with stages() as (stage, progress):
+        result = run_demo(
+            out,
+            seed,
+            visits=visits,
+            photos_per_visit=photos_per_visit,
+            steps=steps,
+            progress=progress,
+            stage=stage,
+        )
+    demo_screen(result)
+    facts = {name: one.to_dict() for name, one in result.evaluations.items()}
+    console.write_json({"evaluations": facts, "graded - binary": result.difference.to_dict()}, json)
+
+
+@app.command()
+def town(
+    out: Annotated[
+        Path, typer.Option(callback=_out_folder, help="Folder for photos, depth and places.csv.")
+    ] = Path("town"),
+    seed: Annotated[int, typer.Option(help="The same seed gives the same town.")] = 7,
+    visits: Annotated[int, typer.Option(help="Visits, each in other light, weather and season.")] = 4,
+    photos_per_visit: Annotated[int, typer.Option(help="Photos on each.")] = 750,
+    size: Annotated[str, typer.Option(help="Height and width of a photo (pixels).")] = "120x160",
+    depth: Annotated[bool, typer.Option(help="Also write a depth image with each photo.")] = True,
+    json: Json = None,
+) -> None:
+    """Build a procedural town: photos with noisy GPS and compass, exact poses and depth, as an ordinary places csv."""
+    from samespot import console
+    from samespot.commands.words import parse_size
+    from samespot.errors import InputError
+    from samespot.figures.contact_sheet import draw_contact_sheet
+    from samespot.figures.town_map import draw_town_map
+    from samespot.town.build import build_town
+    from samespot.town.truth import read_description
+
+    try:
+        pixels = parse_size(size)
+    except ValueError:
+        raise InputError(f"--size {size!r}: give height and width, e.g. 120x160") from None
     with console.progress_bar() as progress:
-        result = run_demo(out, seed, progress)
-    console.label_table(result.summary)
-    console.files_written(result.files)
-    console.write_json({**result.summary, "files": [str(f) for f in result.files]}, json)
+        places = build_town(
+            out, seed, visits, size=pixels, photos_per_visit=photos_per_visit, depth=depth, progress=progress
+        )
+        files = [out / "places.csv", draw_town_map(out / "map.png", places, read_description(out)["plan"])]
+        if visits > 1:
+            files.append(draw_contact_sheet(out / "visits.png", places))
+    console.places_table(places)
+    console.files_written(files)
+    console.write_json(console.places_facts(places), json)
+
+
+@app.command()
+def report(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(metavar="RUN...", help="Run folders, or evaluations; the first is compared."),
+    ],
+    out: Annotated[Path, typer.Option(callback=_out_file, help="The html file to write.")] = Path(
+        "report.html"
+    ),
+    title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
+    paper: Annotated[
+        Path | None, typer.Option(help="Instead of the page, write the paper's figures into this folder.")
+    ] = None,
+    format: Annotated[
+        str | None, typer.Option(help="Of the paper's figures: pdf, svg or png.", show_default="pdf")
+    ] = None,
+    json: Json = None,
+) -> None:
+    """One self-contained html page about some runs: it works offline, on a phone and in the dark."""
+    from samespot import console
+    from samespot.commands.report import make_report
+    from samespot.commands.words import one_of, refuse_ineffective
+    from samespot.figures.paper import Format, paper_figures
+    from samespot.figures.report_runs import load_runs
+
+    if paper is None:
+        refuse_ineffective(SimpleNamespace(format=format), ("format",), "without --paper")
+    kind = one_of("format", format, get_args(Format), "pdf")
+    with console.progress_bar() as progress:
+        if paper is None:
+            files = [make_report(runs, out, title=title, progress=progress)]
+        else:
+            files = paper_figures(load_runs(runs), paper, format=kind, progress=progress)
+    console.files_written(files)
+    console.write_json([str(file) for file in files], json)
 
 
 @app.command()
@@ -542,6 +632,7 @@ def export(
 
 _OWN = partial(_option, "Tables of your own")
 _PROTOCOL = partial(_option, "Options of a protocol")
+_TRUST = partial(_option, "When to believe a match")
 _DESCRIBE = partial(_option, "How photos are described")
 
 
@@ -622,7 +713,9 @@ def evaluate(
     protocol: Annotated[
         str | None, typer.Argument(help="A protocol, see `samespot protocols`. Or give --map and --queries.")
     ] = None,
-    root: Annotated[Path, typer.Option(help="Folder of the data set, or the one above it.")] = Path("."),
+    root: Annotated[
+        Path | None, typer.Option(help="Folder of the data set, or the one above it.", show_default=".")
+    ] = None,
     out: Annotated[
         Path, typer.Option(callback=_out_folder, help="Folder for results, figures and descriptors.")
     ] = Path("evaluation"),
@@ -653,7 +746,7 @@ def evaluate(
     cities: Annotated[str | None, _PROTOCOL("MSLS: only these, e.g. cph,sf.")] = None,
     keys: Annotated[str | None, _PROTOCOL("msls-val-740: folder of its key lists.")] = None,
     split: Annotated[
-        str | None, _PROTOCOL("robotcar-seasons-v2: test, or train, whose poses are public.")
+        str | None, _PROTOCOL("RobotCar, extended CMU: test, or train, whose poses are public.")
     ] = None,
     scenes: Annotated[str | None, _PROTOCOL("7Scenes: only these, e.g. heads,stairs.")] = None,
     labels: Annotated[str | None, _PROTOCOL("7Scenes: folder of labels made before.")] = None,
@@ -672,12 +765,12 @@ def evaluate(
     workers: Annotated[int | None, _DESCRIBE("Threads that read images.")] = None,
     on_bad_image: Annotated[str | None, _DESCRIBE("An image that cannot be read: fail or skip.")] = None,
     accept_precision: Annotated[
-        float, typer.Option(help="Name the distance below which a match is right this often.")
-    ] = 0.95,
-    acceptance: Annotated[
-        bool, typer.Option(help="Also ask for each query without its place in the map.")
-    ] = True,
-    gallery: Annotated[int, typer.Option(help="Hits and misses shown in the gallery, so many of each.")] = 4,
+        float | None, _TRUST("Name the distance up to which a match is right this often: 0.95.")
+    ] = None,
+    acceptance: Annotated[bool, _TRUST("Also ask for each query without its place in the map.")] = True,
+    gallery: Annotated[
+        int, typer.Option(min=0, help="Hits and misses shown in the gallery, so many of each.")
+    ] = 4,
     seed: Annotated[int, typer.Option(help="Seed of bootstraps and of the gallery's sample.")] = 0,
     json: Json = None,
 ) -> None:
@@ -719,6 +812,7 @@ def evaluate(
         done, cases = run_evaluation(asked, progress)
         files = write_files(done, cases, out, hits=gallery, misses=gallery, seed=seed, progress=progress)
     evaluation_tables(done.evaluation)
+    console.notes_of(*(table for case in cases for table in (case.queries, case.places)))
     console.files_written(files)
     if json is not None:
         done.evaluation.save(json)
@@ -744,9 +838,10 @@ def compare(
     from samespot.evaluation.compare import compare as compare_runs
     from samespot.evaluation.results import Evaluation
 
-    sides = [[Evaluation.load(path) for path in words.split(",")] for words in (first, second)]
+    paths = (first.split(","), second.split(","))
+    sides = [[Evaluation.load(path) for path in side] for side in paths]
     result = compare_runs(*sides, variants=(descriptor, second_descriptor or descriptor), seed=seed)
-    comparison_table(result, (first, second))
+    comparison_table(result, paths)
     console.write_json(result.to_dict(), json)
 
 

@@ -248,3 +248,83 @@ def test_unreadable_images_are_recorded_and_cannot_be_found(world):
     assert "town map row 3" in done.evaluation.settings["images that could not be read"]
     assert "map/3" not in done.evaluation.variant().outcomes["top"]
     assert done.evaluation.variant().metrics["R@1"].value == (RIGHT - 1) / PLACES
+
+
+def test_training_places_of_unknown_heading_whiten_but_do_not_calibrate(world):
+    train = street([f"train/{i}" for i in range(60)], 0.0)
+    train.table.loc[3, "heading"] = np.nan
+    done = run(world, EvaluationOptions(whiten=(4,)), Other("training places", train))
+    assert done.calibrations == {}
+    assert done.evaluation.variants[-1].whitened_on == "training places"
+    assert any(note.startswith("no calibration on training places") for note in done.evaluation.notes)
+
+
+@pytest.mark.parametrize(
+    ("on_map", "on_other", "sets"),
+    [
+        (True, False, ["the map"]),
+        (False, True, ["training places"]),
+        (True, True, ["the map", "training places"]),
+    ],
+)
+def test_whitening_is_fitted_on_the_sets_asked_for(world, on_map, on_other, sets):
+    other = Other("training places", street([f"train/{i}" for i in range(60)], 0.0))
+    options = EvaluationOptions(whiten=(4,), whiten_on_map=on_map, whiten_on_other=on_other)
+    done = run(world, options, other)
+    assert [variant.whitened_on for variant in done.evaluation.variants] == [None, *sets]
+    assert [whitening.fitted_on for whitening in done.whitenings] == sets
+
+
+def test_one_run_stands_against_each_seed_of_the_other_side(world):
+    one = run(world).evaluation
+    alone, repeated = compare([one], [one, one, one]), compare([one] * 3, [one] * 3)
+    assert (alone.runs, alone.queries) == (
+        (1, 3),
+        PLACES,
+    )  # the query that has nothing to find does not count
+    assert [d.difference for d in alone.differences] == [d.difference for d in repeated.differences]
+    with pytest.raises(InputError, match="A has 3 runs and B has 2"):
+        compare([one] * 3, [one] * 2)
+
+
+def test_the_same_queries_in_another_map_are_not_compared(world):
+    case, describe = world
+    one = run(world).evaluation
+    fewer = Case(
+        "town",
+        case.queries,
+        case.places.select(slice(0, PLACES - 1)),
+        case.positives[: PLACES - 1] + [[]] * 2,
+    )
+
+    def smaller(table, name):
+        vectors = describe(case.places if "map" in name else table, name).vectors
+        return Descriptors(None, vectors[: len(table)], {"bad": {}})
+
+    with pytest.raises(InputError, match="the map of town has 40 images in one and 39 in another"):
+        compare([one], [run((fewer, smaller)).evaluation])
+    lacking = Case("town", case.queries, case.places, [*case.positives[: PLACES - 1], [], []])
+    with pytest.raises(InputError, match="1 queries have something to find in one of them only"):
+        compare([one], [run((lacking, describe)).evaluation])
+
+
+def test_queries_with_nothing_to_find_are_an_error_before_any_photo_is_read(world):
+    case, _ = world
+    nothing = Case("town", case.queries, case.places, [[]] * (PLACES + 1))
+    with pytest.raises(InputError, match="none of the 41 queries has anything to find"):
+        evaluate(protocol(), [nothing], lambda table, name: 1 / 0, margin=MARGIN, model={})
+
+
+def test_a_map_against_itself_is_described_once(world):
+    case, describe = world
+    asked = []
+    around = [np.array([(i + 1) % PLACES]) for i in range(PLACES)]
+    same = Case("town", case.places, case.places, around)
+    run((same, lambda table, name: asked.append(name) or describe(table, name)))
+    assert asked == ["town-map"]
+
+
+def test_calibration_is_of_the_first_ten_whatever_ranks_are_asked_for(world):
+    for ks in ((1, 5), (1, 25)):
+        curve = run(world, ks=ks).evaluation.variant().curves["calibration"]
+        assert sum(curve["counts"]) == 10 * (PLACES + 1)

@@ -9,6 +9,7 @@ from scipy.spatial.transform import Rotation
 from samespot.errors import InputError
 from samespot.evaluation.cases import Case
 from samespot.evaluation.submission import (
+    filled,
     keys_of,
     read_poses,
     read_predictions,
@@ -57,6 +58,12 @@ def test_keys_of_a_sequence_are_joined_by_commas(tmp_path):
     path = write_predictions(tmp_path / "p.csv", queries, places, [[1, 0]])
     assert path.read_text().splitlines()[1] == "a,b d,e c,d"
     assert read_predictions(path, keys_of(queries), keys_of(places)).tolist() == [[1, 0]]
+
+
+def test_lists_with_gaps_are_filled_with_rows_that_they_lack():
+    rows = np.array([[4, 1, 0], [1, -1, -1], [-1, -1, -1], [0, 2, -1]])
+    np.testing.assert_array_equal(filled(rows), [[4, 1, 0], [1, 0, 2], [0, 1, 2], [0, 2, 1]])
+    assert rows[1].tolist() == [1, -1, -1]  # as it was
 
 
 def test_cities_are_stacked_into_one_file():

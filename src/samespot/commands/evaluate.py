@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
@@ -20,9 +22,11 @@ from samespot.overlap.task import Progress, Within
 from samespot.places.catalogue import data_set, open_places
 from samespot.places.table import Places
 from samespot.retrieval.describe import OnBadImage, Precision, describe
-from samespot.retrieval.descriptors import Descriptors
+from samespot.retrieval.descriptors import Descriptors, facts_in
 
 WITHIN = "25m"
+THETA, RADIUS = 90.0, 50.0  # [deg], [m]
+PRECISION = 0.95  # for which a threshold of acceptance is named
 OWN = ("queries", "within", "frames", "overlap", "theta", "radius", "time_gap")  # options of one's own tables
 
 
@@ -32,7 +36,7 @@ class EvaluateRequest:
 
     model: str
     protocol: str | None = None
-    root: Path = Path()
+    root: Path | None = None
     protocol_options: dict[str, Any] | None = None
     queries: Path | None = None
     map: Path | None = None
@@ -52,31 +56,47 @@ class EvaluateRequest:
     precision: str | None = None
     workers: int | None = None
     on_bad_image: str | None = None
-    accept_precision: float = 0.95
+    accept_precision: float | None = None
     acceptance: bool = True
     seed: int = 0
 
     def __post_init__(self) -> None:
         """Whatever can be known to be wrong before a file is read."""
+        self._refuse_ineffective()
         if self.protocol is not None:
-            refuse_ineffective(self, (*OWN, "map"), f"with the protocol {self.protocol}, which has its own")
+            protocol_named(self.protocol).check_options(self.protocol_options or {})
         elif self.map is None:
             raise InputError("name a protocol (`samespot protocols` lists them), or give --map and --queries")
-        elif self.protocol_options:
-            refuse_ineffective(
-                _Typed(self.protocol_options), tuple(self.protocol_options), "without a protocol"
-            )
         if sum(rule is not None for rule in (self.within, self.frames, self.overlap)) > 1:
             raise InputError("give one of --within, --frames and --overlap: what counts as found")
+        if self.time_gap is not None and not (self.time_gap >= 0 and math.isfinite(self.time_gap)):
+            raise InputError(f"--time-gap {self.time_gap:g} is not a number of seconds from 0 on")
         if self.whiten_on not in (None, "map", "train", "both"):
             raise InputError(f"--whiten-on {self.whiten_on!r} is unknown; choose map, train or both")
+        if self.train is None and self.whiten_on in ("train", "both"):
+            raise InputError(f"--whiten-on {self.whiten_on} needs --train, the places to fit it on")
+        if self.accept_precision is not None and not 0 < self.accept_precision <= 1:
+            raise InputError(f"--accept-precision {self.accept_precision:g} is not in (0, 1]; 0.95 is usual")
+        one_of("precision", self.precision, get_args(Precision), "auto")
+        one_of("on_bad_image", self.on_bad_image, get_args(OnBadImage), "fail")
+        refuse_absent_gpu(self.device)
+
+    def _refuse_ineffective(self) -> None:
+        if self.protocol is not None:
+            why = f"with the protocol {self.protocol}, which has its own"
+            if self.map is not None:  # of other commands, MAP is an argument
+                raise InputError(f"--map has no effect {why}")
+            refuse_ineffective(self, OWN, why)
+        else:
+            refuse_ineffective(self, ("root",), "without a protocol")
+            typed = self.protocol_options or {}
+            refuse_ineffective(_Typed(typed), tuple(typed), "without a protocol")
         if self.whiten is None:
             refuse_ineffective(self, ("whiten_on",), "without --whiten")
         if self.train is None:
             refuse_ineffective(self, ("train_split",), "without --train")
-            if self.whiten_on in ("train", "both"):
-                raise InputError(f"--whiten-on {self.whiten_on} needs --train, the places to fit it on")
-        refuse_absent_gpu(self.device)
+        if not self.acceptance:
+            refuse_ineffective(self, ("accept_precision",), "with --no-acceptance")
 
 
 class _Typed:
@@ -86,11 +106,18 @@ class _Typed:
         self.__dict__.update(values)
 
 
-def run_evaluation(asked: EvaluateRequest, progress: Progress | None = None) -> tuple[Evaluated, list[Case]]:
-    """Open everything, describe and measure. Descriptors are kept in the folder, so a second run is quick."""
+def run_evaluation(
+    asked: EvaluateRequest, progress: Progress | None = None, cases: list[Case] | None = None
+) -> tuple[Evaluated, list[Case]]:
+    """Open everything, describe and measure. Descriptors are kept in the folder, so a second run is quick.
+
+    cases: those of the protocol, where they were opened before.
+    """
     options = evaluation_options(asked)
-    protocol, cases = protocol_and_cases(asked, progress)
     net = load_model(asked.model)
+    protocol, opened = (
+        protocol_and_cases(asked) if cases is None else (protocol_named(str(asked.protocol)), cases)
+    )
     facts = {
         "model": asked.model,
         "digest": net.digest(),
@@ -98,7 +125,7 @@ def run_evaluation(asked: EvaluateRequest, progress: Progress | None = None) -> 
     }
     done = evaluate(
         protocol,
-        cases,
+        opened,
         describer(net, asked, progress),
         margin=net.margin,
         model=facts,
@@ -107,15 +134,16 @@ def run_evaluation(asked: EvaluateRequest, progress: Progress | None = None) -> 
         protocol_options=asked.protocol_options,
         progress=progress,
     )
-    return done, cases
+    return done, opened
 
 
 def evaluation_options(asked: EvaluateRequest) -> EvaluationOptions:
     return EvaluationOptions(
         whiten=parse_sizes(asked.whiten),
         whiten_on_map=asked.whiten_on in (None, "map", "both"),
+        whiten_on_other=asked.whiten_on in (None, "train", "both"),
         acceptance=asked.acceptance,
-        precision=asked.accept_precision,
+        precision=PRECISION if asked.accept_precision is None else asked.accept_precision,
         device=asked.device,
         seed=asked.seed,
     )
@@ -156,38 +184,41 @@ def load_model(name: str) -> PlaceNet:
     return PlaceNet(backbone, pool, image_size=image_size).eval()
 
 
-def protocol_and_cases(asked: EvaluateRequest, progress: Progress | None) -> tuple[Protocol, list[Case]]:
+def protocol_and_cases(asked: EvaluateRequest) -> tuple[Protocol, list[Case]]:
     if asked.protocol is not None:
         protocol = protocol_named(asked.protocol)
         options = asked.protocol_options or {}
-        return protocol, protocol.cases(located(asked.root, protocol), **options)
+        return protocol, protocol.cases(located(asked.root or Path(), protocol), **options)
     assert asked.map is not None
     places = open_places(asked.map)
     queries = places if asked.queries is None else open_places(asked.queries, onto=places.projection)
     by_default = asked.frames is None and asked.overlap is None
     within = parse_within(asked.within or WITHIN) if asked.within or by_default else None
+    theta = THETA if asked.theta is None else asked.theta
+    radius = RADIUS if asked.radius is None else asked.radius
     case = table_case(
         queries,
         places,
         within=within,
         frames=asked.frames,
         min_overlap=asked.overlap,
-        theta=90.0 if asked.theta is None else asked.theta,
-        radius=50.0 if asked.radius is None else asked.radius,
+        theta=theta,
+        radius=radius,
         time_gap=None if asked.time_gap is None else np.timedelta64(round(1000 * asked.time_gap), "ms"),
     )
-    return _own_protocol(asked, within), [case]
+    return _own_protocol(asked, within, {"theta": theta, "radius": radius}), [case]
 
 
-def _own_protocol(asked: EvaluateRequest, within: Within | None) -> Protocol:
-    """In words what was asked of one's own tables."""
+def _own_protocol(asked: EvaluateRequest, within: Within | None, view: dict[str, float]) -> Protocol:
+    """In words what was asked of one's own tables. view: the sector of the graded truth."""
     if within is not None:
         turn = "" if within.degrees is None else f" and {within.degrees:g}°"
         positive = f"within {within.metres:g} m{turn}"
     elif asked.frames is not None:
         positive = f"at most {asked.frames} frames away in the aligned sequence"
     else:
-        positive = f"shares at least {asked.overlap:g} of the view"
+        sector = f"θ = {view['theta']:g}°, r = {view['radius']:g} m"
+        positive = f"shares at least {asked.overlap:g} of the view ({sector})"
     never = ["the query itself"] if asked.queries is None else []
     never += (
         [f"what was taken within {asked.time_gap:g} s of the query"] if asked.time_gap is not None else []
@@ -201,6 +232,7 @@ def _own_protocol(asked: EvaluateRequest, within: Within | None) -> Protocol:
         exclusions=", ".join(never),
         citation="",
         make=lambda root: [],
+        options=view,
     )
 
 
@@ -212,6 +244,8 @@ def located(root: Path, protocol: Protocol) -> Path:
     for folder in (root, *below):
         if protocol.data_set == "places":
             there = (folder / "places.csv").is_file() and (folder is root or folder.name == "campus")
+        elif protocol.data_set == "town":
+            there = (folder / "town.json").is_file()
         else:
             there = bool(data_set(protocol.data_set).parts(folder))
         if there:
@@ -236,13 +270,21 @@ def _training_places(asked: EvaluateRequest) -> Other | None:
 
 
 def describer(net: PlaceNet, asked: EvaluateRequest, progress: Progress | None) -> Describe:
-    """Describes each table once, into a folder of its own below the output's `descriptors/`."""
+    """Describes each table once, into a folder of its own below the output's `descriptors/`.
+
+    Those of another model or table are replaced: they belong to the evaluation that is about to be overwritten.
+    """
+    model = net.digest()
 
     def described(places: Places, name: str) -> Descriptors:
+        folder = asked.out / "descriptors" / name.replace("/", "-").replace(" ", "-")
+        there = facts_in(folder)
+        if there and (there.get("model"), there.get("places")) != (model, places.digest()):
+            shutil.rmtree(folder)
         return describe(
             net,
             places,
-            asked.out / "descriptors" / name.replace("/", "-").replace(" ", "-"),
+            folder,
             batch_size=asked.batch_size,
             device=asked.device,
             precision=one_of("precision", asked.precision, get_args(Precision), "auto"),

@@ -15,7 +15,7 @@ from samespot.evaluation.evaluate import Evaluated
 from samespot.evaluation.intervals import Interval
 from samespot.evaluation.pose_cases import pose_estimates, server_names
 from samespot.evaluation.results import NAME, Evaluation, Variant
-from samespot.evaluation.submission import stacked, write_poses, write_predictions
+from samespot.evaluation.submission import filled, stacked, write_poses, write_predictions
 from samespot.figures.calibration import acceptance_figure, reliability_figure
 from samespot.figures.gallery import GalleryMatch, GalleryRow, gallery_figure, sample_rows
 from samespot.figures.pair_curves import pair_curve_figure
@@ -24,6 +24,7 @@ from samespot.overlap.task import Progress
 from samespot.retrieval.search import Found
 
 SHOWN = 4  # matches of a query in the gallery
+STREET, ROOM = 30.0, 2.0  # [m] how far the gallery's sectors reach where the truth is not one of sectors
 
 
 def write_files(
@@ -141,7 +142,8 @@ def _gallery(
     if not rows:
         return []
     rule = next((labels.meta for labels in done.labels if labels is not None), {})
-    return [gallery_figure(rows, path, theta=rule.get("theta"), radius=rule.get("radius", 50.0), shown=SHOWN)]
+    radius = rule.get("radius", ROOM if str(rule.get("kind", "")).startswith("3D") else STREET)
+    return [gallery_figure(rows, path, theta=rule.get("theta", 90.0), radius=radius, shown=SHOWN)]
 
 
 def _gallery_row(done: Evaluated, number: int, case: Case, found: Found, query: int, rank: int) -> GalleryRow:
@@ -191,7 +193,7 @@ def _submissions(done: Evaluated, cases: Sequence[Case], out: Path) -> list[Path
     k = min(max(protocol["ks"]), *(case.place_count for case in cases))
     for name, found in done.found.items():
         if protocol["name"].startswith("msls"):
-            rows = [one.rows[:, :k] for one in found]
+            rows = [filled(one.rows[:, :k]) for one in found]
             path = out / f"predictions-{_file_word(name)}.csv"
             files.append(write_predictions(path, *stacked(cases, rows)))
         elif protocol["truth"] == "pose":

@@ -29,7 +29,8 @@ def one_of(name: str, word: str | None, choices: tuple[T, ...], default: T) -> T
 def refuse_ineffective(asked: Any, names: Iterable[str], why: str) -> None:
     """Raise for the first of these options that was given: it would be read and then do nothing."""
     for name in names:
-        if getattr(asked, name) not in (None, False):
+        value = getattr(asked, name)
+        if value is not None and value is not False:  # 0 was given, too
             raise InputError(f"{flag_of(name)} has no effect {why}")
 
 

@@ -29,6 +29,8 @@ class Case:
     `positives` are for each query the map items (rows, or sequences) that count as found; None where the truth
     is secret, or is a pose to come close to. A query with an empty list does not count (it is "not in the map").
     `overlap` makes the graded truth of queries × map images when asked; None where it cannot be known.
+    `pair_overlap(places, pairs)` gives the same truth for (n, 2) pairs of rows of another table, by which predictions
+    are calibrated; where it is None and the labels are of sectors, sectors are taken.
     `groups` name for each query what tables are broken down by, e.g. {"condition": ["night", …]}.
     """
 
@@ -42,6 +44,7 @@ class Case:
     query_frames: Rows | None = None
     place_frames: Rows | None = None
     reach: float | None = None  # [m] farther apart than this, two photos share nothing
+    pair_overlap: Callable[[Places, Rows], NDArray[np.float64]] | None = None
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:

@@ -38,7 +38,7 @@ class Comparison:
     first: str  # descriptor of each side
     second: str
     runs: tuple[int, int]
-    queries: int
+    queries: int  # that count
     differences: list[Difference]
 
     def to_dict(self) -> dict[str, Any]:
@@ -74,8 +74,10 @@ def compare(
 ) -> Comparison:
     """First minus second, over the queries. Several runs a side (seeds): their spread is part of the interval."""
     reference = first[0]
+    _refuse_other_numbers(len(first), len(second))
     for other in (*first[1:], *second):
         _refuse_other_protocol(reference, other)
+        _refuse_other_truth(reference, other)
     chosen = [
         [run.variant(name) for run in side] for side, name in zip((first, second), variants, strict=True)
     ]
@@ -93,16 +95,26 @@ def compare(
         counted = np.isfinite(a).all(axis=0) & np.isfinite(b).all(axis=0)
         if counted.any():
             differences.append(_difference(name, a[:, counted], b[:, counted], resamples, seed))
-    return Comparison(
-        chosen[0][0].name, chosen[1][0].name, (len(first), len(second)), len(reference.queries), differences
-    )
+    runs, queries = (len(first), len(second)), int(reference.queries.counted.sum())
+    return Comparison(chosen[0][0].name, chosen[1][0].name, runs, queries, differences)
 
 
 def _difference(name: str, a: Scores, b: Scores, resamples: int, seed: int) -> Difference:
-    between = paired_bootstrap_runs(a, b, resamples=resamples, seed=seed)
+    # a single run, of a network as it comes, stands against each run of the other side
+    runs = max(len(a), len(b))
+    one, other = (np.repeat(side, runs, axis=0) if len(side) == 1 else side for side in (a, b))
+    between = paired_bootstrap_runs(one, other, resamples=resamples, seed=seed)
     yes_or_no = len(a) == len(b) == 1 and bool(np.isin(np.concatenate([a, b]), (0.0, 1.0)).all())
     p = mcnemar(a[0] > 0, b[0] > 0) if yes_or_no else None
     return Difference(name, float(a.mean()), float(b.mean()), between, p)
+
+
+def _refuse_other_numbers(first: int, second: int) -> None:
+    """Runs are paired in order, as seeds that began alike; a single one can be paired with all."""
+    if first != second and 1 not in (first, second):
+        raise InputError(
+            f"A has {first} runs and B has {second}: give as many of each, seed by seed, or one of either"
+        )
 
 
 def _refuse_other_protocol(one: Evaluation, other: Evaluation) -> None:
@@ -117,8 +129,28 @@ def _refuse_other_protocol(one: Evaluation, other: Evaluation) -> None:
         raise InputError(f"these runs cannot be compared: {apart} queries are in one of them only")
 
 
+def _refuse_other_truth(one: Evaluation, other: Evaluation) -> None:
+    """The same queries in another map are another question."""
+    maps, others = ({case["name"]: case["map images"] for case in run.cases} for run in (one, other))
+    for name, images in maps.items():
+        if others[name] != images:
+            raise InputError(
+                f"these runs cannot be compared: the map of {name} has {images} images in one and {others[name]} in"
+                " another"
+            )
+    mine, theirs = (
+        {key for key, counts in zip(run.queries.keys(), run.queries.counted, strict=True) if counts}
+        for run in (one, other)
+    )
+    if mine != theirs:
+        raise InputError(
+            f"these runs cannot be compared: {len(mine ^ theirs)} queries have something to find in one of them only"
+        )
+
+
 def _in_order(scores: Mapping[str, Scores], run: Evaluation, reference: Evaluation) -> dict[str, Scores]:
     """Per-query values in the order of the reference's queries."""
     row_of = {key: row for row, key in enumerate(run.queries.keys())}
-    order = np.array([row_of[key] for key in reference.queries.keys()])
+    wanted = reference.queries.keys()
+    order = np.array([row_of[key] for key in wanted])
     return {name: values[order] for name, values in scores.items()}

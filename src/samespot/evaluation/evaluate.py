@@ -18,7 +18,7 @@ from samespot.evaluation.pair_curve import PairCurve, descriptor_blocks, pair_cu
 from samespot.evaluation.protocol import Protocol
 from samespot.evaluation.results import Evaluation, QueryList, Variant
 from samespot.evaluation.threshold_curves import CURVE_K, threshold_curves
-from samespot.evaluation.trust import acceptance_at, calibration_curves, isotonic_from
+from samespot.evaluation.trust import acceptance_at, calibration_curves, isotonic_from, sectors_of
 from samespot.overlap.labels import PairLabels
 from samespot.overlap.task import Progress
 from samespot.places.table import Places
@@ -29,6 +29,7 @@ from samespot.retrieval.whitening import Whitening
 MAP = "the map"
 Describe = Callable[[Places, str], Descriptors]  # places and a name for their descriptors -> descriptors
 Vectors = NDArray[Any]
+Calibrate = Callable[[Vectors], IsotonicCalibration | None]
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class EvaluationOptions:
 
     whiten: tuple[int, ...] = ()  # sizes; empty: descriptors as the network gives them only
     whiten_on_map: bool = True
+    whiten_on_other: bool = True  # where there is another set
     acceptance: bool = True  # also ask for each query without its place in the map
     precision: float = 0.95  # for which a threshold of acceptance is named
     device: str = "auto"
@@ -91,35 +93,57 @@ def evaluate(
     if not cases:
         raise InputError(f"protocol {protocol.name}: no case has both queries and a map")
     tell = progress or (lambda what, done, total: None)
-    base, skipped = _describe_all(cases, describe, other)
     labels = [case.overlap(tell) if case.overlap is not None else None for case in cases]
-    done = Evaluated(_blank(protocol, cases, model, options, protocol_options, other, skipped), {}, labels)
+    _refuse_nothing_to_find(protocol, cases)
+    base, facts = _describe_all(cases, describe, other)
+    done = Evaluated(_blank(protocol, cases, model, options, protocol_options, other, facts), {}, labels)
     notes: list[str] = []
-    expected = 1 + len(options.whiten) * (options.whiten_on_map + (other is not None))
+    calibrate = _calibrator(other, cases, labels, options.device, notes)
+    sets = options.whiten_on_map + (options.whiten_on_other and other is not None)
+    expected = 1 + len(options.whiten) * sets
     for number, kind in enumerate(_kinds(base, options, other, done.whitenings, notes)):
         tell("evaluating", number, expected)
-        _measure(kind, protocol, cases, labels, margin, options, other, done)
+        _measure(kind, protocol, cases, labels, margin, options, calibrate, done)
     tell("evaluating", expected, expected)
-    done.evaluation = replace(done.evaluation, notes=(*done.evaluation.notes, *notes))
+    rule = next((truth.meta for truth in labels if truth is not None), {})
+    by = {key: rule[key] for key in ("kind", "measure", "theta", "radius") if key in rule}
+    done.evaluation = replace(
+        done.evaluation,
+        settings={**done.evaluation.settings, "overlap": by or None},
+        notes=(*done.evaluation.notes, *notes),
+    )
     return done
+
+
+def _refuse_nothing_to_find(protocol: Protocol, cases: Sequence[Case]) -> None:
+    if protocol.truth == "positives" and not any(case.counted.any() for case in cases):
+        queries = sum(case.query_count for case in cases)
+        raise InputError(
+            f"protocol {protocol.name}: none of the {queries} queries has anything to find in the map"
+            f" ({protocol.positive}); are both of the same place?"
+        )
 
 
 def _describe_all(
     cases: Sequence[Case], describe: Describe, other: Other | None
-) -> tuple[_Described, dict[str, str]]:
+) -> tuple[_Described, dict[str, Any]]:
+    """Vectors of every table, and what is to be told about them."""
     queries: list[Vectors] = []
     places: list[Vectors] = []
     bad: dict[str, str] = {}
+    precisions: set[str] = set()
     for case in cases:
-        for side, table, frames, kept in (
-            ("queries", case.queries, case.query_frames, queries),
-            ("map", case.places, case.place_frames, places),
-        ):
-            one = describe(table, f"{case.name}-{side}")
-            kept.append(sequence_descriptors(one.vectors, frames))
+        there = describe(case.places, f"{case.name}-map")
+        # a map against itself is described once
+        asked = there if case.queries is case.places else describe(case.queries, f"{case.name}-queries")
+        queries.append(sequence_descriptors(asked.vectors, case.query_frames))
+        places.append(sequence_descriptors(there.vectors, case.place_frames))
+        for side, one in (("queries", asked), ("map", there)):
             bad |= {f"{case.name} {side} row {row}": why for row, why in one.meta["bad"].items()}
+            precisions.add(str(one.meta.get("precision", "unknown")))
     apart = None if other is None else describe(other.places, other.name).vectors
-    return _Described(queries[0].shape[1], None, queries, places, apart), bad
+    facts = {"precision": ", ".join(sorted(precisions)), "images that could not be read": bad}
+    return _Described(queries[0].shape[1], None, queries, places, apart), facts
 
 
 def _blank(
@@ -129,7 +153,7 @@ def _blank(
     options: EvaluationOptions,
     protocol_options: Mapping[str, Any] | None,
     other: Other | None,
-    skipped: Mapping[str, str],
+    described: Mapping[str, Any],
 ) -> Evaluation:
     columns = list(dict.fromkeys(name for case in cases for name in case.groups))
     groups = {
@@ -144,8 +168,13 @@ def _blank(
         "other set": None if other is None else {"name": other.name, "images": len(other.places)},
         "precision for acceptance": options.precision,
         "seed": options.seed,
-        "images that could not be read": dict(skipped),
+        **described,
     }
+    notes = [note for case in cases for note in case.notes]
+    if bad := described["images that could not be read"]:
+        notes.append(
+            f"images that could not be read: {len(bad)}; such a query finds nothing, such a map image is not found"
+        )
     return Evaluation(
         protocol={**protocol.to_dict(), "options": {**protocol.options, **(protocol_options or {})}},
         model=model,
@@ -153,7 +182,7 @@ def _blank(
         cases=[_case_facts(case) for case in cases],
         queries=QueryList([name for case in cases for name in case.query_names], names, counted, groups),
         variants=[],
-        notes=tuple(dict.fromkeys(note for case in cases for note in case.notes)),
+        notes=tuple(dict.fromkeys(notes)),
     )
 
 
@@ -176,30 +205,39 @@ def _kinds(
 ) -> Iterator[_Described]:
     """The descriptors as they are, then whitened on the map, then on the other set, in each size."""
     yield base
-    sources = [(MAP, np.concatenate(base.places))] if options.whiten_on_map else []
-    if other is not None and base.other is not None:
+    sources: list[tuple[str, Vectors]] = []
+    if options.whiten and options.whiten_on_map:
+        maps = base.places
+        sources.append((MAP, maps[0] if len(maps) == 1 else np.concatenate(maps)))
+    if options.whiten and options.whiten_on_other and other is not None and base.other is not None:
         sources.append((other.name, base.other))
-    for name, vectors in sources if options.whiten else []:
+    for name, vectors in sources:
         whitening = Whitening.fit(vectors, name)
         kept.append(whitening)
-        sizes = [dims for dims in options.whiten if dims <= whitening.rank]
-        for dims in sorted(set(options.whiten) - set(sizes)):
-            notes.append(f"not whitened on {name} to {dims} dims: its images span only {whitening.rank}")
-        if not sizes:
-            raise InputError(
-                f"whitening on {name}: {whitening.images} images span {whitening.rank} dims, "
-                f"too few for {min(options.whiten)}; ask for less"
-            )
-        queries, places = ([whitening.sweep(x, sizes) for x in side] for side in (base.queries, base.places))
-        apart = None if base.other is None else whitening.sweep(base.other, sizes)
-        for dims in sizes:
+        # one size at a time: all of them at once would take several times the memory of the map
+        for dims in _sizes_within(whitening, options.whiten, notes):
             yield _Described(
                 dims,
                 name,
-                [swept[dims] for swept in queries],
-                [swept[dims] for swept in places],
-                None if apart is None else apart[dims],
+                [whitening(x, dims) for x in base.queries],
+                [whitening(x, dims) for x in base.places],
+                None if base.other is None else whitening(base.other, dims),
             )
+
+
+def _sizes_within(whitening: Whitening, asked: Sequence[int], notes: list[str]) -> list[int]:
+    """The sizes that the whitening can give; a note on the others."""
+    sizes = [dims for dims in asked if dims <= whitening.rank]
+    if not sizes:
+        raise InputError(
+            f"whitening on {whitening.fitted_on}: {whitening.images} images span {whitening.rank} dims, "
+            f"too few for {min(asked)}; ask for less"
+        )
+    notes += [
+        f"not whitened on {whitening.fitted_on} to {dims} dims: its images span only {whitening.rank}"
+        for dims in sorted(set(asked) - set(sizes))
+    ]
+    return sizes
 
 
 def _measure(
@@ -209,15 +247,10 @@ def _measure(
     labels: Sequence[PairLabels | None],
     margin: float,
     options: EvaluationOptions,
-    other: Other | None,
+    calibrate: Calibrate | None,
     done: Evaluated,
 ) -> None:
-    k = max(*protocol.ks, CURVE_K, per_query.NDCG_AT)
-    found = [
-        search(q, p, min(k, len(p)), excluded=case.excluded, device=options.device)
-        for case, q, p in zip(cases, kind.queries, kind.places, strict=True)
-    ]
-    found = [_padded(one, k) for one in found]
+    found = _search_all(kind, cases, max(*protocol.ks, CURVE_K, per_query.NDCG_AT), options.device)
     pose = protocol.truth == "pose"
     columns = per_query.joined(
         [
@@ -229,7 +262,7 @@ def _measure(
     by_query = per_query.scores(columns, queries.counted, protocol.ks, protocol.limits)
     curves = threshold_curves(cases, found, labels)
     name = Variant(kind.dims, kind.whitened_on, {}, {}, {}).name
-    isotonic = _isotonic(kind, labels, other, options.device)
+    isotonic = None if calibrate is None or kind.other is None else calibrate(kind.other)
     if isotonic is not None:
         done.calibrations[name] = isotonic
     overlap_of = None if kind.whitened_on is not None else lambda d: predicted_overlap(d, margin)
@@ -263,6 +296,13 @@ def _measure(
     )
 
 
+def _search_all(kind: _Described, cases: Sequence[Case], k: int, device: str) -> list[Found]:
+    return [
+        _padded(search(q, p, min(k, len(p)), excluded=case.excluded, device=device), k)
+        for case, q, p in zip(cases, kind.queries, kind.places, strict=True)
+    ]
+
+
 def _padded(found: Found, k: int) -> Found:
     """(q, k) whatever the size of the map: -1 where it has no more images."""
     lacking = k - found.rows.shape[1]
@@ -274,13 +314,23 @@ def _padded(found: Found, k: int) -> Found:
     )
 
 
-def _isotonic(
-    kind: _Described, labels: Sequence[PairLabels | None], other: Other | None, device: str
-) -> IsotonicCalibration | None:
-    rule = next((truth.meta for truth in labels if truth is not None), None)
-    if other is None or kind.other is None or rule is None:
+def _calibrator(
+    other: Other | None,
+    cases: Sequence[Case],
+    labels: Sequence[PairLabels | None],
+    device: str,
+    notes: list[str],
+) -> Calibrate | None:
+    """Learns from the other set's descriptors which distance means which overlap, by the truth of these labels."""
+    rule = next((truth.meta for truth in labels if truth is not None), {})
+    told = next((case.pair_overlap for case in cases if case.pair_overlap is not None), None)
+    by = told if told is not None or "theta" not in rule else sectors_of(rule)
+    if other is None or by is None:
         return None
-    return isotonic_from(kind.other, other.places, other.name, rule, device)
+    if not np.isfinite(other.places.positions).all():
+        notes.append(f"no calibration on {other.name}: some of its positions or headings are not known")
+        return None
+    return lambda vectors: isotonic_from(vectors, other.places, other.name, by, device)
 
 
 def _pair_curves(kind: _Described, cases: Sequence[Case], name: str, done: Evaluated) -> dict[str, Any]:

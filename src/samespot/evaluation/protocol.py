@@ -40,11 +40,15 @@ class Protocol:
 
     def cases(self, root: Path, **options: Any) -> list[Case]:
         """The cases of the data set at `root`; cities without queries or map are left out by `make`."""
+        self.check_options(options)
+        return self.make(Path(root), **{**self.options, **options})
+
+    def check_options(self, options: Mapping[str, Any]) -> None:
+        """Raise for one that this protocol does not have."""
         unknown = sorted(set(options) - set(self.options))
         if unknown:
             known = ", ".join(self.options) or "none"
             raise InputError(f"protocol {self.name} has no option {unknown[0]!r}; it has: {known}")
-        return self.make(Path(root), **{**self.options, **options})
 
     def to_dict(self) -> dict[str, Any]:
         """What a result file says about its protocol."""

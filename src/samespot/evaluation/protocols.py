@@ -10,10 +10,11 @@ from samespot.evaluation import (
     msls_cases,
     pose_cases,
     street_view_cases,
+    town_cases,
 )
 from samespot.evaluation.protocol import Protocol
 
-_FAMILIES = (msls_cases, street_view_cases, pose_cases, garden_cases, indoor_cases, campus_cases)
+_FAMILIES = (msls_cases, street_view_cases, pose_cases, garden_cases, indoor_cases, campus_cases, town_cases)
 PROTOCOLS: dict[str, Protocol] = {
     protocol.name: protocol for family in _FAMILIES for protocol in family.PROTOCOLS
 }

@@ -42,6 +42,19 @@ def stacked(cases: Sequence[Case], rows: Sequence[Rows]) -> tuple[list[str], lis
     return queries, places, np.concatenate(found).astype(np.int64)
 
 
+def filled(rows: Rows) -> Rows:
+    """(q, k) lists of map rows without gaps (-1), in a map of k images or more: at the end, rows not listed so far.
+
+    A prediction file has a full line for every query, also for one that could not be read and so found nothing.
+    """
+    full, k = rows.copy(), rows.shape[1]
+    for query in np.flatnonzero((rows < 0).any(axis=1)):
+        found = rows[query][rows[query] >= 0]
+        others = np.setdiff1d(np.arange(k), found)
+        full[query] = np.concatenate([found, others])[:k]
+    return full
+
+
 def write_predictions(
     path: str | Path, query_names: Sequence[str], place_names: Sequence[str], rows: ArrayLike
 ) -> Path:

@@ -1,4 +1,4 @@
-"""Recall when "found" means nearer, or farther; more overlap, or less: does a ranking survive the choice of threshold?"""
+"""Recall when "found" means nearer, or farther; more overlap, or less: does a ranking survive the threshold chosen?"""
 
 from __future__ import annotations
 

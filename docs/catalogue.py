@@ -1,0 +1,52 @@
+"""Writes docs/protocols.md from the protocols themselves: `python docs/catalogue.py`. A test keeps the page true."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from samespot.evaluation.protocol import Protocol
+from samespot.evaluation.protocols import PROTOCOLS
+
+HEAD = """\
+# Protocols
+
+A protocol is an object with a name: which queries count, what counts as found, what is never retrieved. This page is
+written from those objects by `python docs/catalogue.py`; `samespot protocols NAME` prints the same.
+
+```sh
+samespot protocols
+samespot protocols msls-val
+```
+
+| name | data set | what counts as found | ranks |
+|---|---|---|---|
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    rows = [
+        f"| [`{one.name}`](#{one.name}) | {one.data_set} | {one.positive} | {_ranks(one)} |"
+        for one in PROTOCOLS.values()
+    ]
+    return HEAD + "\n".join(rows) + "\n\n" + "\n".join(_section(one) for one in PROTOCOLS.values())
+
+
+def _ranks(protocol: Protocol) -> str:
+    if protocol.limits:
+        return "; ".join(f"{metres:g} m, {degrees:g}°" for metres, degrees in protocol.limits)
+    return ", ".join(str(k) for k in protocol.ks) + ("; AP" if protocol.all_pairs else "")
+
+
+def _section(protocol: Protocol) -> str:
+    lines = [f"## {protocol.name}", "", f"{protocol.title}.", ""]
+    lines += [f"- **Queries:** {protocol.queries}", f"- **Found:** {protocol.positive}"]
+    lines += [f"- **Never retrieved:** {protocol.exclusions or 'none'}", f"- **Source:** {protocol.citation}"]
+    for name, default in protocol.options.items():
+        lines.append(f"- **Option** `--{name.replace('_', '-')}`, by default {default}")
+    lines += [f"- {note}" for note in protocol.notes]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    (Path(__file__).parent / "protocols.md").write_text(page())

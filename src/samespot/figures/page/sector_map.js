@@ -1,0 +1,128 @@
+"use strict";
+// A small map, north up, of who stood where and looked where. A camera is [east, north, heading, opening, name, colour].
+const sectorMap = (() => {
+  const REACH = 2.5; // radii from the first camera up to which another is drawn in its place; farther ones are arrows
+  let clips = 0;
+
+  function node(name, attributes, text) {
+    const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    if (text !== undefined) made.textContent = text;
+    return made;
+  }
+
+  // heading in degrees clockwise from north; the y axis of svg points south
+  function outline([east, north, heading, opening], radius) {
+    if (opening >= 360) {
+      return `M${east - radius},${-north}a${radius},${radius} 0 1 1 ${2 * radius},0a${radius},${radius} 0 1 1 ${-2 * radius},0Z`;
+    }
+    const [from, to] = [-0.5, 0.5].map((side) => ((heading + side * opening) * Math.PI) / 180);
+    const at = (turn) => `${east + radius * Math.sin(turn)},${-(north + radius * Math.cos(turn))}`;
+    return `M${east},${-north}L${at(from)}A${radius},${radius} 0 ${opening > 180 ? 1 : 0} 1 ${at(to)}Z`;
+  }
+
+  function reachOf([east, north, heading, opening], radius) {
+    const points = [[east, north]];
+    for (let i = 0; opening && i <= 16; i++) {
+      const turn = ((heading + (i / 16 - 0.5) * opening) * Math.PI) / 180;
+      points.push([east + radius * Math.sin(turn), north + radius * Math.cos(turn)]);
+    }
+    return points;
+  }
+
+  // roomy: with space around the first camera for arrows to far ones
+  function windowOf(cameras, radius, roomy) {
+    const points = cameras.flatMap((camera) => reachOf(camera, radius));
+    if (roomy) for (const side of [-0.9, 0.9]) points.push([cameras[0][0] + side * radius, cameras[0][1] + side * radius]);
+    const low = [0, 1].map((i) => Math.min(...points.map((p) => p[i])));
+    const high = [0, 1].map((i) => Math.max(...points.map((p) => p[i])));
+    const side = 1.18 * Math.max(high[0] - low[0], high[1] - low[1], radius);
+    return { west: (low[0] + high[0] - side) / 2, south: (low[1] + high[1] - side) / 2, side };
+  }
+
+  function sector(camera, radius, dot) {
+    const colour = `var(--${camera[5]})`;
+    const group = node("g", {});
+    if (camera[3]) {
+      group.append(node("path", {
+        d: outline(camera, radius), fill: colour, "fill-opacity": 0.13, stroke: colour,
+        "stroke-width": 1.6, "vector-effect": "non-scaling-stroke",
+      }));
+    }
+    group.append(node("circle", { cx: camera[0], cy: -camera[1], r: dot, fill: colour }));
+    return group;
+  }
+
+  function shared(svg, a, b, radius) {
+    const id = `shared-${clips++}`;
+    const clip = node("clipPath", { id });
+    clip.append(node("path", { d: outline(a, radius) }));
+    svg.append(clip, node("path", {
+      d: outline(b, radius), "clip-path": `url(#${id})`, fill: "var(--shared)", "fill-opacity": 0.45,
+    }));
+  }
+
+  function arrow(svg, camera, home, view) {
+    const [dx, dy] = [camera[0] - home[0], camera[1] - home[1]];
+    const far = Math.hypot(dx, dy);
+    const edges = [
+      dx > 0 ? (view.west + view.side - home[0]) / dx : dx < 0 ? (view.west - home[0]) / dx : Infinity,
+      dy > 0 ? (view.south + view.side - home[1]) / dy : dy < 0 ? (view.south - home[1]) / dy : Infinity,
+    ];
+    const rim = 0.97 * Math.min(...edges);
+    const tip = [home[0] + rim * dx, home[1] + rim * dy];
+    const unit = [dx / far, dy / far];
+    const size = 0.07 * view.side;
+    const back = [tip[0] - size * unit[0], tip[1] - size * unit[1]];
+    const wing = 0.5 * size;
+    const corners = [tip, [back[0] - wing * unit[1], back[1] + wing * unit[0]], [back[0] + wing * unit[1], back[1] - wing * unit[0]]];
+    const colour = `var(--${camera[5]})`;
+    svg.append(node("polygon", { points: corners.map(([x, y]) => `${x},${-y}`).join(" "), fill: colour }));
+    const words = `${camera[4] ? `${camera[4]}: ` : ""}${far >= 1000 ? `${(far / 1000).toFixed(1)} km` : `${far.toFixed(0)} m`}`;
+    const inner = [tip[0] - 2.1 * size * unit[0], tip[1] - 2.1 * size * unit[1]];
+    const x = Math.min(Math.max(inner[0], view.west + 0.27 * view.side), view.west + 0.73 * view.side);
+    const y = Math.min(Math.max(inner[1], view.south + 0.14 * view.side), view.south + 0.9 * view.side);
+    label(svg, x, y, words, colour, view.side);
+  }
+
+  function label(svg, x, y, words, colour, side) {
+    svg.append(node("text", {
+      x, y: -y, fill: colour, "font-size": 0.068 * side, "font-weight": 650, "text-anchor": "middle", "dominant-baseline": "central",
+    }, words));
+  }
+
+  function scale(svg, view) {
+    const most = 0.35 * view.side;
+    const step = 10 ** Math.floor(Math.log10(most));
+    const length = Math.max(...[1, 2, 5].map((f) => f * step).filter((one) => one <= most));
+    const [x, y] = [view.west + 0.05 * view.side, view.south + 0.06 * view.side];
+    svg.append(node("path", { d: `M${x},${-y}h${length}`, stroke: "var(--ink)", "stroke-width": 2, "vector-effect": "non-scaling-stroke" }));
+    svg.append(node("text", { x, y: -y - 0.03 * view.side, fill: "var(--ink)", "font-size": 0.06 * view.side }, `${length} m`));
+  }
+
+  function draw(svg, cameras, ruleRadius) {
+    svg.replaceChildren();
+    const home = cameras[0];
+    const away = (camera) => Math.hypot(camera[0] - home[0], camera[1] - home[1]);
+    const radius = ruleRadius || Math.max(10, ...cameras.slice(1).map(away));
+    const near = cameras.filter((camera) => away(camera) <= REACH * radius);
+    const view = windowOf(near, ruleRadius ? radius : 0.4 * radius, near.length < cameras.length);
+    svg.setAttribute("viewBox", `${view.west} ${-(view.south + view.side)} ${view.side} ${view.side}`);
+    if (cameras.length === 2 && near.length === 2 && near[0][3] && near[1][3]) shared(svg, near[0], near[1], radius);
+    for (const camera of [...near].reverse()) svg.append(sector(camera, radius, 0.022 * view.side));
+    const written = [];
+    for (const camera of near.slice(1)) {
+      if (!camera[4]) continue;
+      const turn = (camera[2] * Math.PI) / 180;
+      const ahead = camera[3] && camera[3] < 360 ? 0.72 * radius : 0.1 * view.side;
+      let [x, y] = [camera[0] + ahead * Math.sin(turn), camera[1] + ahead * Math.cos(turn)];
+      while (written.some(([u, v]) => Math.hypot(u - x, v - y) < 0.085 * view.side)) x += 0.1 * view.side;
+      written.push([x, y]);
+      label(svg, x, y, camera[4], `var(--${camera[5]})`, view.side);
+    }
+    for (const camera of cameras) if (!near.includes(camera)) arrow(svg, camera, home, view);
+    scale(svg, view);
+  }
+
+  return { draw, node, outline };
+})();

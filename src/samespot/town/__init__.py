@@ -1,0 +1,1 @@
+"""The built-in world: a procedural town that renders photos with full ground truth."""

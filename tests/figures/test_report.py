@@ -1,0 +1,308 @@
+"""The report as text: numbers that are in it, what is left out, names that cannot break out, photos once each."""
+
+import json
+import re
+from base64 import b64decode
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from samespot.errors import InputError
+from samespot.evaluation.compare import compare
+from samespot.figures.report import write_report
+from samespot.figures.report_runs import ActivationRow, ReportRun, RunDifferences, load_runs
+from samespot.figures.report_sections.explorer import (
+    distance_bytes,
+    overlap_bytes,
+    sample_places,
+    sample_queries,
+)
+from samespot.figures.report_sections.gallery import kinds_of, matches_of, shown_runs
+from samespot.figures.report_sections.looks import colours, smoothed
+from samespot.figures.report_sections.markup import embedded, percent
+from samespot.figures.report_sections.network import heated
+from samespot.figures.report_sections.photos import ABSENT, PhotoStore
+from samespot.figures.report_sections.recall import recalls_at_each_k
+from samespot.figures.report_sections.training import label_histograms
+
+
+@pytest.fixture(scope="session")
+def runs(two_runs):
+    return load_runs([two_runs.folders["graded"], two_runs.folders["binary"]])
+
+
+@pytest.fixture(scope="session")
+def page(runs, tmp_path_factory):
+    """The html without plotly's own script, which is 5 MB of other people's text."""
+    path = write_report(runs, tmp_path_factory.mktemp("page") / "report.html")
+    scripts = re.split(r"(<script>)", path.read_text())
+    assert scripts.count("<script>") == 2  # plotly's once, and the page's own
+    return scripts[0] + scripts[4]
+
+
+def sections(html):
+    return re.findall(r'<section id="([\w-]+)"', html)
+
+
+def test_every_section_is_there_once_and_in_the_contents(page):
+    anchors = sections(page)
+    assert anchors == [
+        "summary",
+        "pairs",
+        "labels",
+        "training",
+        "recall",
+        "calibration",
+        "gallery",
+        "settings",
+    ]
+    for anchor in anchors:
+        assert page.count(f'<a href="#{anchor}">') == 2  # beside the page, and in the menu of a phone
+
+
+def test_nothing_is_fetched_from_anywhere(page):
+    addresses = re.findall(r"""(?:src|href|action|poster)=["']?([^"'\s>]+)""", page.replace("onerror", ""))
+    assert {address[0] for address in addresses if address != "x"} == {"#"}
+    assert not re.search(r"url\(\s*[\"']?(?!#)http|@import|fetch\(|XMLHttpRequest", page)
+    assert "default-src 'none'" in page
+
+
+def test_the_table_has_the_numbers_of_the_evaluations_and_of_their_comparison(page, runs):
+    for run in runs:
+        score = run.evaluation.variant().metrics["R@1"]
+        cell = f'<span class="value">{percent(score.value)}</span>'
+        assert f'{cell} <span class="interval">[{percent(score.low)}, {percent(score.high)}]</span>' in page
+    made = compare([runs[0].evaluation], [runs[1].evaluation])
+    for one in made.differences:
+        if one.metric in ("R@1", "overlap@1"):
+            assert f'<span class="value">{percent(one.difference.value, signed=True)}</span>' in page
+    verdicts = page.count(">significant<") + page.count(">cannot tell<")
+    # R@1, R@5, R@10, overlap@1, nDCG@10 of three kinds of descriptors, and the large figure
+    assert verdicts >= 5 * 2 + 1
+
+
+def test_names_cannot_break_out_of_the_page(page):
+    assert "<img src=x" not in page
+    assert "<script>window.hacked" not in page
+    assert "night <b>" not in page
+    assert "Two &lt;streets&gt;" in page
+    assert "night \\u0026lt;b\\u0026gt;" in page  # on an axis of plotly, which reads html
+    assert "Straße №7 ψ.png" in page
+    for text in re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', page, re.S):
+        json.loads(text)
+
+
+def test_embedded_values_survive_and_cannot_end_their_element():
+    value = {
+        "name": "</script><!-- & \u2028",
+        "numbers": [1.5, float("nan"), np.float32(0.25)],
+        "rows": np.eye(2),
+    }
+    text = embedded(value)
+    assert not set("<>&\u2028") & set(text)
+    assert json.loads(text) == {
+        "name": "</script><!-- & \u2028",
+        "numbers": [1.5, None, 0.25],
+        "rows": [[1, 0], [0, 1]],
+    }
+
+
+def test_an_evaluation_alone_has_neither_photos_nor_training(two_runs, tmp_path):
+    alone = load_runs([two_runs.folders["graded"] / "evaluation" / "evaluation.json"])
+    html = write_report(alone, tmp_path / "a.html").read_text()
+    assert sections(html) == ["summary", "recall", "calibration", "settings"]
+    assert "not in these runs" not in html
+
+
+def test_a_run_without_evaluation_shows_its_training(runs, tmp_path):
+    bare = replace(runs[0], evaluation=None, described=())
+    html = write_report([bare], tmp_path / "b.html").read_text()
+    assert sections(html) == ["labels", "training", "settings"]
+
+
+def test_of_other_protocols_nothing_is_subtracted(runs, tmp_path):
+    other = replace(
+        runs[1].evaluation, protocol={**runs[1].evaluation.protocol, "name": "other", "title": "Other"}
+    )
+    html = write_report([runs[0], replace(runs[1], evaluation=other)], tmp_path / "c.html").read_text()
+    assert "Who is better?" not in html
+    assert "<h3>Other</h3>" in html
+
+
+def test_an_unwritable_place_is_told_in_one_line(runs, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot be written"):
+        write_report([replace(runs[0], evaluation=None, described=())], tmp_path / "file" / "r.html")
+    with pytest.raises(InputError, match="no runs"):
+        write_report([], tmp_path / "r.html")
+
+
+def test_pictures_of_the_network_are_shown_where_they_are_given(runs, two_runs, tmp_path):
+    dots = RunDifferences(np.zeros((7, 2)), np.linspace(0, 1, 7), "graded")
+    photo = two_runs.case.queries.images[5]
+    row = ActivationRow(photo, {"graded": np.eye(3), "binary": np.ones((3, 3))})
+    html = write_report(runs, tmp_path / "d.html", differences=[dots], activations=[row]).read_text()
+    assert "network" in sections(html)
+    assert "7 pairs laid out by t-SNE" in html
+    assert html.count("with the activation of") == 2
+
+
+def test_heat_is_brightest_where_the_activation_is():
+    activation = np.zeros((4, 4))
+    activation[0, 3] = 2.0
+    picture = heated(np.full((80, 120, 3), 90, np.uint8), activation)
+    assert picture.shape == (80, 120, 3)
+    row, column = np.unravel_index(picture.sum(axis=2).argmax(), (80, 120))
+    assert row < 20
+    assert column >= 90
+    assert np.isfinite(heated(picture, np.zeros((2, 2)))).all()
+
+
+def test_graded_is_blue_and_binary_orange_whatever_the_order(runs):
+    assert colours(runs) == {"graded": "c0", "binary": "c1"}
+    assert colours(runs[::-1]) == {"graded": "c0", "binary": "c1"}
+    eight = [SimpleNamespace(name=str(i), binary=i == 5) for i in range(8)]
+    shown = colours(eight)
+    assert shown["5"] == "c1"
+    assert len(set(shown.values())) == 8
+
+
+def test_recall_at_each_k_meets_the_evaluation_where_it_measured(runs):
+    evaluation = runs[1].evaluation
+    for variant in evaluation.variants:
+        found = recalls_at_each_k(evaluation, variant)
+        assert sorted(found) == list(range(1, 11))
+        for k in (1, 5, 10):
+            assert found[k].value == pytest.approx(variant.metrics[f"R@{k}"].value, abs=1e-6)
+            assert found[k].low == pytest.approx(variant.metrics[f"R@{k}"].low, abs=1e-6)
+
+
+def test_overlaps_and_distances_come_back_from_their_bytes():
+    overlap = np.array([[0.0, 0.5], [1.0, np.nan]])
+    steps = np.frombuffer(b64decode(overlap_bytes(overlap)), np.uint8)
+    np.testing.assert_array_equal(steps, [0, 125, 250, 255])
+    apart = np.array([[0.0, 0.12345], [2.0, np.nan]])
+    steps = np.frombuffer(b64decode(distance_bytes(apart)), "<u2")
+    np.testing.assert_allclose(steps[:3] / 20_000, [0.0, 0.12345, 2.0], atol=1 / 40_000)
+    assert steps[3] == 65_535
+
+
+def test_the_sample_has_the_gallery_then_the_best_answers(runs):
+    there = shown_runs(runs)
+    cases = [run.described[0] for run, _ in there]
+    queries = sample_queries(there, cases[0], 6, seed=0)
+    assert len(queries) == 6
+    assert sorted(set(queries.tolist())) == queries.tolist()
+    label = runs[0].rule.overlap(cases[0].queries.select(queries), cases[0].places)
+    places = sample_places(cases[0], cases, queries, label, 30, seed=0).tolist()
+    assert places == list(range(30))  # there is room for all
+    few = sample_places(cases[0], cases, queries[:2], label[:2], 6, seed=0).tolist()
+    for case in cases:
+        assert set(case.found.rows[queries[:2], 0].tolist()) <= set(few)
+    assert set(label[:2].argmax(axis=1).tolist()) <= set(few)
+
+
+def test_kinds_of_answers_split_the_queries_that_count(runs):
+    there = shown_runs(runs)
+    kinds = kinds_of(there)
+    right = [np.asarray(one.variant().outcomes["first_hit"]) == 1 for _, one in there]
+    counted = there[0][1].queries.counted
+    assert [kind.name for kind in kinds][:2] == ["only graded finds it", "only binary finds it"]
+    assert len(kinds[0].queries) == (right[0] & ~right[1] & counted).sum()
+    assert sum(len(kind.queries) for kind in kinds) == counted.sum()
+    assert [kind.name for kind in kinds_of(there[:1])] == ["found", "missed"]
+
+
+def test_a_match_is_right_as_far_as_it_is_known(runs, two_runs):
+    run, evaluation = shown_runs(runs)[1]
+    case = run.described[0]
+    truth = two_runs.done["binary"].labels[0]
+    hits = []
+    for query in range(len(case.queries)):
+        matches = matches_of(run, evaluation, case, query, run.rule)
+        positives = set(two_runs.case.positives[query].tolist())
+        for match in matches:
+            assert match.right in (None, match.place in positives)
+            assert match.label == pytest.approx(
+                float(truth.lookup(np.array(query), np.array(match.place))), abs=1e-5
+            )
+        first = int(evaluation.variant().outcomes["first_hit"][query])
+        assert [match.right is None for match in matches] == [0 < first < rank for rank in (1, 2, 3, 4)]
+        row = case.found.rows[query].tolist()
+        hits.append("".join("1" if place in positives else "0" for place in row))
+    # an evaluation that wrote all hits down leaves nothing open
+    variant = evaluation.variant()
+    told = replace(variant, outcomes={**variant.outcomes, "hits": np.array(hits)})
+    judged = replace(evaluation, variants=[told])
+    for query in range(len(case.queries)):
+        right = [match.right for match in matches_of(run, judged, case, query, run.rule)]
+        assert right == [hit == "1" for hit in hits[query][:4]]
+
+
+def test_a_recorded_answer_wins_over_the_search(runs):
+    """A protocol may keep photos out that the report knows nothing of."""
+    run, evaluation = shown_runs(runs)[0]
+    case, variant = run.described[0], evaluation.variant()
+    second = case.place_names[case.found.rows[:, 1]]
+    other = replace(evaluation, variants=[replace(variant, outcomes={**variant.outcomes, "top": second})])
+    (match,) = matches_of(run, other, case, 0, run.rule)
+    assert case.place_names[match.place] == second[0]
+
+
+def test_true_overlap_is_asked_for_the_photos_shown(runs, tmp_path):
+    def true_overlap(queries, places):
+        return np.full((len(queries), len(places)), 0.375)
+
+    html = write_report(runs, tmp_path / "t.html", true_overlap=true_overlap).read_text()
+    assert "<span>true 0.38</span>" in html
+    facts = json.loads(re.search(r'id="explorer-data">(.*?)</script>', html, re.S)[1])
+    truth = np.frombuffer(b64decode(facts["cases"][0]["truth"]), np.uint8)
+    assert len(truth) == 14 * 30
+    assert (truth == 94).all()  # 0.375 of 250 steps, rounded
+
+
+def test_photos_are_kept_once_small_and_upright(tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = 6  # taken with the camera on its side
+    Image.new("RGB", (400, 200)).save(tmp_path / "a.jpg", exif=exif)
+    (tmp_path / "broken.png").write_bytes(b"not a picture")
+    store = PhotoStore()
+    asked = [tmp_path / name for name in ("a.jpg", "broken.png", "a.jpg", "absent.png")]
+    assert store.add(asked) == [0, ABSENT, 0, ABSENT]
+    assert store.add(asked[:1]) == [0]
+    assert len(store.pictures) == 1
+    head, _, content = store.pictures[0].partition(",")
+    assert head == "data:image/webp;base64"
+    (tmp_path / "back.webp").write_bytes(b64decode(content))
+    with Image.open(tmp_path / "back.webp") as image:
+        assert image.size == (100, 200)
+    assert store.shape == 0.75  # half as wide as tall, but no frame is that narrow
+
+
+def test_histograms_have_a_bar_for_pairs_without_overlap_and_merge_by_name(runs):
+    html = label_histograms(runs).body
+    specs = [json.loads(text) for text in re.findall(r'class="plot-spec">(.*?)</script>', html)]
+    assert [spec["data"][0]["y"] for spec in specs] == [[70, None, 10, 20, 30]] * 2
+    assert specs[0]["data"][0]["x"] == [-0.05, 0.125, 0.375, 0.625, 0.875]
+    kinds = [colour[1:] for colour in specs[0]["data"][0]["marker"]["color"]]
+    assert kinds == ["hard-negative", "soft-negative", "soft-negative", "positive", "hard-positive"]
+    twin = ReportRun("twin", runs[0].folder, batches=runs[0].batches)
+    assert label_histograms([runs[0], twin]).body.count("plot-spec") == 1
+    drew_more = {"bins": [0, 0.5, 1], "strategies": {"A": [5, 6]}}
+    other = ReportRun("other", runs[0].folder, batches=drew_more)
+    assert "A, other" in label_histograms([runs[0], other]).body
+
+
+def test_a_moving_average_of_a_constant_is_that_constant():
+    np.testing.assert_allclose(smoothed(np.full(30, 2.5), 5), 2.5)
+    ramp = smoothed(np.arange(100.0), 10)
+    assert ramp[0] == 0
+    assert 88 < ramp[-1] < 92  # lags behind by about what it forgets over
+
+
+def test_percent_has_a_real_minus_and_no_signed_zero():
+    assert [percent(x, signed=True) for x in (0.083, -0.0412, -0.0001)] == ["+8.3", "−4.1", "0.0"]
+    assert percent(0.5) == "50.0"

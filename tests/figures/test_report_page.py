@@ -1,0 +1,178 @@
+"""The report in a real browser: nothing goes wrong, nothing is fetched, it answers, it fits a phone and a dark room."""
+
+import os
+import re
+import shutil
+
+import numpy as np
+import pytest
+
+from samespot.figures.report import write_report
+from samespot.figures.report_runs import ActivationRow, RunDifferences, load_runs
+
+
+@pytest.fixture(scope="module")
+def browser():
+    chromium = (
+        os.environ.get("SAMESPOT_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    )
+    if chromium is None:
+        pytest.skip("no Chromium on this machine; install it, or name it with SAMESPOT_CHROMIUM")
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def report(two_runs, tmp_path_factory):
+    runs = load_runs([two_runs.folders["graded"], two_runs.folders["binary"]])
+    dice = np.random.default_rng(0)
+    return write_report(
+        runs,
+        tmp_path_factory.mktemp("page") / "report.html",
+        true_overlap=runs[0].rule.overlap,
+        differences=[RunDifferences(dice.normal(size=(40, 2)), dice.random(40), run.name) for run in runs],
+        activations=[ActivationRow(two_runs.case.queries.images[4], {run.name: np.eye(3) for run in runs})],
+    )
+
+
+@pytest.fixture
+def opened(browser, report):
+    """Opens the report; whatever it complains of or asks the network for fails the test."""
+    contexts, trouble = [], []
+
+    def open_at(width=1280, scheme="light"):
+        context = browser.new_context(viewport={"width": width, "height": 800}, color_scheme=scheme)
+        contexts.append(context)
+        page = context.new_page()
+        page.on(
+            "console",
+            lambda message: trouble.append(message.text) if message.type in ("error", "warning") else None,
+        )
+        page.on("pageerror", lambda error: trouble.append(str(error)))
+        page.on(
+            "request",
+            lambda asked: trouble.append(asked.url) if not asked.url.startswith(("file:", "data:")) else None,
+        )
+        page.goto(report.as_uri())
+        return page
+
+    yield open_at
+    for context in contexts:
+        context.close()
+    assert trouble == []
+
+
+def until(page, expression):
+    """Waits for what the page says. Playwright's own way evaluates inside the page, which the page forbids."""
+    for _ in range(100):
+        if page.evaluate(expression):
+            return
+        page.wait_for_timeout(100)
+    pytest.fail(f"never came true: {expression}")
+
+
+def scrolled(page):
+    """Every plot comes near the screen once, and is drawn."""
+    for box in page.query_selector_all(".plot"):
+        box.scroll_into_view_if_needed()
+    until(page, "[...document.querySelectorAll('.plot')].every((box) => box.querySelector('.main-svg'))")
+
+
+def numbers(page):
+    """What the explorer says, by name."""
+    names = [re.sub(r"d [\d.]+$", "", name) for name in page.locator("#pair-readout dt").all_inner_texts()]
+    values = page.locator("#pair-readout dd:not(.bar)").all_inner_texts()
+    return dict(zip((name.strip() for name in names), map(float, values), strict=True))
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark"), (320, "light")])
+def test_it_draws_everything_fits_and_runs_no_name_as_a_script(opened, width, scheme):
+    page = opened(width, scheme)
+    scrolled(page)
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    assert page.evaluate("[...document.images].every((one) => one.complete && one.naturalWidth > 0)")
+    assert page.evaluate("[...document.images].every((one) => one.alt.length > 0)")
+    assert page.evaluate("window.hacked") is None
+    paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (sum(map(int, re.findall(r"\d+", paper))) < 200) == (scheme == "dark")
+
+
+def test_the_explorer_answers_with_the_label_of_the_chosen_pair(opened, two_runs):
+    page = opened()
+    truth = two_runs.done["graded"].labels[0].dense()
+    names = [page.locator(f"#pair-{side} option").all_inner_texts() for side in ("query", "place")]
+    for query, place in ((0, 0), (5, 12), *zip(*(axis[:3] for axis in np.nonzero(truth > 0.3)), strict=True)):
+        page.select_option("#pair-query", str(query))
+        page.select_option("#pair-place", str(place))
+        said = numbers(page)
+        assert said["label ψ"] == pytest.approx(truth[query, place], abs=0.008)
+        assert said["true overlap"] == pytest.approx(truth[query, place], abs=0.008)
+        assert names[0][query] in page.get_attribute("#photo-query", "alt")
+        assert names[1][place] in page.get_attribute("#photo-place", "alt")
+        assert (
+            page.locator("#pair-sectors path").count() >= 2
+            or page.locator("#pair-sectors polygon").count() == 1
+        )
+
+
+def test_buttons_and_the_map_choose_pairs_from_the_keyboard_and_by_pointer(opened, two_runs):
+    page = opened()
+    page.get_by_role("button", name="Alike, but told apart").focus()
+    page.keyboard.press("Enter")
+    first = numbers(page)
+    assert first["label ψ"] >= 0.5
+    page.keyboard.press("Enter")
+    assert numbers(page) != first
+    page.get_by_role("button", name="Unlike, but taken for the same").click()
+    assert numbers(page)["label ψ"] == 0
+    page.get_by_role("button", name="the label").click()
+    assert numbers(page)["label ψ"] > 0
+    # on the map, the query that stands most alone
+    at = [table.positions[:, :2] for table in (two_runs.case.queries, two_runs.case.places)]
+    apart = np.linalg.norm(at[0][:, None] - np.concatenate(at), axis=2)
+    np.fill_diagonal(apart, np.inf)
+    lone = int(apart.min(axis=1).argmax())
+    page.select_option("#pair-query", str((lone + 1) % len(at[0])))
+    box = page.locator("#pair-map circle").nth(lone).bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    assert page.input_value("#pair-query") == str(lone)
+
+
+def test_the_theme_can_be_switched_and_plots_follow(opened):
+    page = opened()
+    page.locator(".plot").first.scroll_into_view_if_needed()
+    until(page, "document.querySelector('.plot .xtick text') !== null")
+    ink = "getComputedStyle(document.querySelector('.plot .xtick text')).fill"
+    before = page.evaluate(ink)
+    page.get_by_role("button", name="Switch to the dark theme").click()
+    until(page, f"{ink} !== '{before}'")
+    assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+    page.get_by_role("button", name="Switch to the light theme").click()
+    until(page, f"{ink} === '{before}'")
+
+
+def test_the_gallery_can_be_narrowed_to_one_kind(opened):
+    page = opened()
+    buttons = page.locator(".filter button")
+    every = page.locator(".answer:visible").count()
+    counts = []
+    for number in range(1, buttons.count()):
+        buttons.nth(number).click()
+        assert buttons.nth(number).get_attribute("aria-pressed") == "true"
+        counts.append(page.locator(".answer:visible").count())
+    assert min(counts) > 0
+    assert sum(counts) == every
+    buttons.nth(0).click()
+    assert page.locator(".answer:visible").count() == every
+
+
+def test_on_a_phone_the_contents_are_a_menu(opened):
+    page = opened(390)
+    assert not page.locator(".contents").is_visible()
+    page.locator(".menu summary").click()
+    page.locator(".menu a", has_text="Recall").click()
+    until(page, "Math.abs(document.getElementById('recall').getBoundingClientRect().top) < 120")
+    assert not page.locator(".menu nav").is_visible()
