@@ -6,7 +6,7 @@ READY  := $(VENV)/.installed
 
 .PHONY: demo test lint docs bench clean
 
-demo: $(READY)  ## label a small generated set of places and write its figures
+demo: $(READY)  ## build a town, train with binary and graded labels, evaluate, and write a report
 	$(BIN)/samespot demo --out demo
 
 test: $(READY)  ## every test

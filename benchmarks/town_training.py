@@ -33,6 +33,8 @@ DIMS = (16, 32, 64, 128, 256)
 KINDS = ("1280", f"128 whitened on {MAP}", f"128 whitened on {TRAINING}")
 OTHERS: dict[str, tuple[str, dict[str, Any]]] = {  # beside the demo's two: labels, changed options
     "binary, rate 0.01": ("binary", {"learning_rate": 0.01}),
+    "binary, rate 0.3": ("binary", {"learning_rate": 0.3}),
+    "binary, rate 1": ("binary", {"learning_rate": 1.0}),
     "graded, rate 0.1": ("graded", {"learning_rate": 0.1}),
     "graded, rate 0.3": ("graded", {"learning_rate": 0.3}),
     "all pairs": ("graded", {"batches": "all", "learning_rate": 1.0}),
@@ -47,6 +49,9 @@ def main() -> None:
     parser.add_argument("--seeds", default="0,1,2")
     parser.add_argument("--only", help="recipes, separated by ;  (graded, binary, or others)")
     parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument(
+        "--long", action="store_true", help="two blocks, 64 pairs, 300 steps: three times the demo's"
+    )
     parser.add_argument("--town", type=Path, help="folder to build the town in, or one that holds it")
     parser.add_argument("--town-seed", type=int, default=7)
     parser.add_argument("--seconds", type=float, default=3600, help="begin no run after so many seconds")
@@ -70,16 +75,18 @@ def main() -> None:
     for seed in (int(word) for word in asked.seeds.split(",")):
         for name in names:
             if time.perf_counter() - start < asked.seconds:
-                runs.append(run_one(name, seed, asked.steps, data))
+                runs.append(run_one(name, seed, asked, data))
                 tell(runs[-1])
                 write(asked, runs)
     print_tables(runs)
     return None
 
 
-def run_one(name: str, seed: int, steps: int, data: dict[str, Any]) -> dict[str, Any]:
+def run_one(name: str, seed: int, asked: argparse.Namespace, data: dict[str, Any]) -> dict[str, Any]:
     kind, changes = OTHERS.get(name, (name, {}))
-    options = demo_options(kind, steps, seed).with_changes(**changes)
+    options = demo_options(kind, asked.steps, seed).with_changes(**changes)
+    if asked.long:
+        options = options.with_changes(train_blocks=2, batch_pairs=64, steps=300)
     if torch.cuda.is_available():
         options = options.with_changes(cache_frozen="device")
     with tempfile.TemporaryDirectory() as scratch:

@@ -12,7 +12,7 @@ from samespot.places.table import Places
 SMALL = {"visits": 2, "photos_per_visit": 40, "steps": 3}
 
 
-class Stop(Exception):
+class StoppedError(Exception):
     pass
 
 
@@ -25,9 +25,9 @@ def demo(tmp_path_factory):
     def stop_at_the_second(what):
         seen.append(what)
         if sum("Training" in one for one in seen) == 2:
-            raise Stop
+            raise StoppedError
 
-    with pytest.raises(Stop):
+    with pytest.raises(StoppedError):
         run_demo(out, stage=stop_at_the_second, **SMALL)
     kept = {path: path.stat().st_mtime_ns for path in (out / "graded" / "last").iterdir()}
     photos = {path: path.stat().st_mtime_ns for path in (out / "town" / "photos").rglob("*.jpg")}

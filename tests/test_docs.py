@@ -16,10 +16,23 @@ REPO = Path(__file__).parents[1]
 PAGES = [REPO / "README.md", *sorted((REPO / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
-# A documented training is run as it stands, but short and with a tiny network: an option given twice counts the last
-# time it is given.
-SHORT = ["--backbone", "test_resnet.r160_in1k", "--pretrained", "no", "--image-size", "64"]
-SHORT += ["--steps", "2", "--batch-pairs", "4", "--device", "cpu"]
+# Documented trainings, towns and demos are run as they stand, but short, and trainings with a tiny network: an option
+# given twice counts the last time it is given.
+TINY_NET = [
+    "--backbone",
+    "test_resnet.r160_in1k",
+    "--pretrained",
+    "no",
+    "--image-size",
+    "64",
+    "--device",
+    "cpu",
+]
+SHORT = {
+    "train": [*TINY_NET, "--steps", "2", "--batch-pairs", "4"],
+    "town": ["--visits", "2", "--photos-per-visit", "12"],
+    "demo": ["--visits", "2", "--photos-per-visit", "40", "--steps", "2"],  # fewer hold no pair of each class
+}
 
 
 def blocks(page):
@@ -35,12 +48,17 @@ def folder(tmp_path_factory):
     write_table(here, "queries", 12)
     write_table(here, "map", 20)
     (here / "campus").mkdir()
-    parts = ["train"] * 40 + ["query"] * 8 + ["map"] * 20
+    parts = ["train"] * 40 + ["map"] * 20 + ["query"] * 8
+    spots = np.random.default_rng(0).uniform(0, 90, (60, 2))
+    spots = np.concatenate([spots, spots[40:48] + 1.0])  # each query stands beside a photo of the map
     write_table(
         here / "campus",
         "places",
         len(parts),
         split=parts,
+        easting=spots[:, 0],
+        northing=spots[:, 1],
+        heading=np.arange(len(parts)) % 20 * 18.0,
         time=[f"15:{i % 60:02d}" for i in range(len(parts))],
     )
     write_photos(here / "photos")
@@ -122,13 +140,22 @@ def run_line(line, monkeypatch):
         assert re.search(rf"^{command[1]}:", (REPO / "Makefile").read_text(), re.MULTILINE), line
         return
     assert command[0] == "samespot", f"the docs run an unknown command: {line}"
-    monkeypatch.setattr(sys, "argv", [*command, *(SHORT if command[1] == "train" else [])])
+    monkeypatch.setattr(sys, "argv", [*command, *SHORT.get(command[1], [])])
     code = 0
     try:
         run()
     except SystemExit as stop:
         code = stop.code or 0
     assert code == 0, line
+
+
+def test_the_catalogue_of_protocols_is_what_the_protocols_say():
+    sys.path.insert(0, str(REPO / "docs"))
+    try:
+        from catalogue import page
+    finally:
+        sys.path.pop(0)
+    assert (REPO / "docs" / "protocols.md").read_text() == page(), "run python docs/catalogue.py"
 
 
 def test_links_between_pages_and_to_images_exist():
