@@ -31,13 +31,15 @@ from samespot.training.trainer import train
 TRAINING = "the training quarter"
 DIMS = (16, 32, 64, 128, 256)
 KINDS = ("1280", f"128 whitened on {MAP}", f"128 whitened on {TRAINING}")
-OTHERS: dict[str, tuple[str, dict[str, Any]]] = {  # beside the demo's two: labels, changed options
+OTHERS: dict[
+    str, tuple[str, dict[str, Any]]
+] = {  # beside the demo's two, which have rate 1: labels, changed options
     "binary, rate 0.01": ("binary", {"learning_rate": 0.01}),
+    "binary, rate 0.1": ("binary", {"learning_rate": 0.1}),
     "binary, rate 0.3": ("binary", {"learning_rate": 0.3}),
-    "binary, rate 1": ("binary", {"learning_rate": 1.0}),
     "graded, rate 0.1": ("graded", {"learning_rate": 0.1}),
     "graded, rate 0.3": ("graded", {"learning_rate": 0.3}),
-    "all pairs": ("graded", {"batches": "all", "learning_rate": 1.0}),
+    "all pairs": ("graded", {"batches": "all"}),
 }
 
 
