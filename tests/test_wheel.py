@@ -30,16 +30,8 @@ def test_the_wheel_works_in_a_clean_environment(tmp_path):
         home / "bin" / "python", "-c", "import samespot; print(samespot.__file__)", env=clean, cwd=tmp_path
     )
     assert str(home) in where
-    run(
-        home / "bin" / "samespot",
-        "demo",
-        "--out",
-        tmp_path / "demo",
-        "--json",
-        tmp_path / "demo.json",
-        env=clean,
-        cwd=tmp_path,
-    )
-    result = json.loads((tmp_path / "demo.json").read_text())
-    assert result["queries"] == 1234
-    assert all(Path(f).exists() for f in result["files"])
+    town = ["town", "--visits", "2", "--photos-per-visit", "12", "--size", "48x64"]
+    run(home / "bin" / "samespot", *town, "--out", "town", "--json", "town.json", env=clean, cwd=tmp_path)
+    assert json.loads((tmp_path / "town.json").read_text())["images"] == 24
+    page = "from importlib.resources import files; print((files('samespot.figures') / 'page' / 'report.html').is_file())"
+    assert run(home / "bin" / "python", "-c", page, env=clean, cwd=tmp_path).strip() == "True"

