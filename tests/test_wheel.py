@@ -33,5 +33,5 @@ def test_the_wheel_works_in_a_clean_environment(tmp_path):
     town = ["town", "--visits", "2", "--photos-per-visit", "12", "--size", "48x64"]
     run(home / "bin" / "samespot", *town, "--out", "town", "--json", "town.json", env=clean, cwd=tmp_path)
     assert json.loads((tmp_path / "town.json").read_text())["images"] == 24
-    page = "from importlib.resources import files; f = files('samespot.figures'); print((f / 'page/report.html').is_file())"
-    assert run(home / "bin" / "python", "-c", page, env=clean, cwd=tmp_path).strip() == "True"
+    look = "from importlib.resources import files; print((files('samespot.figures') / 'page/report.html').is_file())"
+    assert run(home / "bin" / "python", "-c", look, env=clean, cwd=tmp_path).strip() == "True"
