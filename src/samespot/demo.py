@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 THETA, RADIUS = 90.0, 30.0
 NEAR, TURNED = 15.0, 40.0  # [m], [deg]
 STEPS, PAIRS = 200, 32
-WHITEN = (16, 32, 64, 128, 256)
+WHITEN = (32, 128, 256)
 # The paper's batches, at a rate that suits few steps; start, rate, steps and number of pairs are the same, so that only
 # the labels differ. Other rates are in benchmarks/town_training.py.
 RATE = 1.0
