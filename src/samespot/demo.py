@@ -187,5 +187,5 @@ def evaluate_one(run: Path, town: Path, cases: list[Case], progress: Progress | 
         out=folder,
     )
     done, _ = run_evaluation(asked, progress, cases)
-    write_files(done, cases, folder, progress=progress)
+    write_files(done, cases, folder, hits=0, misses=0, progress=progress)  # the report has a gallery
     return done.evaluation
