@@ -1,6 +1,7 @@
 """What all tests share: hypothesis without deadlines (kernels compile on first use), and the real data."""
 
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -64,3 +65,21 @@ def _cells(names):
     column = np.empty((len(names), 1), dtype=object)
     column[:, 0] = names
     return column
+
+
+@pytest.fixture
+def samespot(monkeypatch, capsys):
+    """Runs a command in this process; returns exit code, output and error output."""
+    from samespot.cli import run
+
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["samespot", *map(str, words)])
+        code = 0
+        try:
+            run()
+        except SystemExit as stop:
+            code = stop.code or 0
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return call

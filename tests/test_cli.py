@@ -12,24 +12,6 @@ import pytest
 from PIL import Image
 
 from samespot import PairLabels, Places, label_pairs
-from samespot.cli import run
-
-
-@pytest.fixture
-def samespot(monkeypatch, capsys):
-    """Runs a command in this process; returns exit code, output and error output."""
-
-    def call(*words):
-        monkeypatch.setattr(sys, "argv", ["samespot", *map(str, words)])
-        code = 0
-        try:
-            run()
-        except SystemExit as stop:
-            code = stop.code or 0
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return call
 
 
 def photos(folder, n=40, seed=0, **columns):

@@ -10,7 +10,7 @@ from samespot.demo import RECIPES, demo_options, labelled, run_demo, training_ph
 from samespot.evaluation.results import Evaluation
 from samespot.places.table import Places
 
-SMALL = {"visits": 2, "photos_per_visit": 40, "steps": 3}
+SMALL = {"visits": 2, "photos_per_visit": 90, "steps": 3}
 
 
 class StoppedError(Exception):
@@ -58,6 +58,14 @@ def test_the_result_is_what_the_files_say(demo):
     first = result.difference.differences[0]
     recalls = [result.evaluations[name].variant().metrics[first.metric].value for name in RECIPES]
     assert first.difference.value == pytest.approx(recalls[0] - recalls[1])
+
+
+def test_it_is_whitened_on_the_map_and_on_the_training_quarter(demo):
+    _, result, _, _ = demo
+    for evaluation in result.evaluations.values():
+        found = {(one.dims, one.whitened_on) for one in evaluation.variants}
+        assert {(1280, None), (32, "the map")} < found
+        assert len(found) == 3
 
 
 def test_training_and_test_streets_are_disjoint(demo):

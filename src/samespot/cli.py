@@ -565,7 +565,7 @@ def train(
     }  # before any other local name
     from samespot import console
     from samespot.commands.train import TrainRequest, option_changes, training_data, training_options
-    from samespot.figures.batch_histogram import PAIRS, batch_histogram
+    from samespot.figures.batch_histogram import PAIRS, batch_histogram, save_histograms
     from samespot.training.trainer import train as train_network
 
     asked = TrainRequest(
@@ -587,6 +587,7 @@ def train(
         # of these batches only: the labels of a run need not hold what the other strategies draw
         shown = min(PAIRS, result.pairs)
         drawn = batch_histogram(sets, run / "batches.png", [options.batches], shown, options=options)
+        save_histograms(sets, run / "batches.json", [options.batches], shown, options=options)
         console.files_written([f for f in (result.model, drawn) if f])
         console.write_json(result.to_dict(), json)
 

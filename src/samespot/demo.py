@@ -177,11 +177,13 @@ def evaluate_one(run: Path, town: Path, cases: list[Case], progress: Progress | 
         there = Evaluation.load(folder)
         if there.model.get("digest") == PlaceNet.load(run / "last").digest():
             return there
+    photos = min(case.place_count for case in cases)
+    sizes = [str(size) for size in WHITEN if size < photos]  # a small town spans fewer dims
     asked = EvaluateRequest(
         model=str(run),
         protocol="town",
         root=town,
-        whiten=",".join(str(size) for size in WHITEN),
+        whiten=",".join(sizes) or None,
         train=town / "places.csv",
         train_split="train",
         out=folder,

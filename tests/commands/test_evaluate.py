@@ -6,7 +6,6 @@ that a query that shows picture 3 finds the map image that shows picture 3, and 
 
 import json
 import re
-import sys
 
 import numpy as np
 import pandas as pd
@@ -15,7 +14,6 @@ import torch
 from PIL import Image
 
 from samespot import Places, console
-from samespot.cli import run
 from samespot.commands import evaluation_files
 from samespot.evaluation.protocols import PROTOCOLS
 from samespot.evaluation.results import Evaluation
@@ -48,31 +46,18 @@ def quick():
     torch.set_num_threads(before)
 
 
-@pytest.fixture
-def drawn(monkeypatch):
-    """Figures are not drawn, for the sake of time: what would be is returned."""
-    asked = []
-    monkeypatch.setattr(evaluation_files, "_figures", lambda done, out: asked.append(done) or [])
-    return asked
-
-
-@pytest.fixture
-def samespot(monkeypatch, capsys, drawn):
-    """Runs a command in this process, on a screen of 80 columns; returns exit code, output and error output."""
+@pytest.fixture(autouse=True)
+def narrow(monkeypatch, request):
+    """A screen of 80 columns; for the sake of time no figures but where a test says so."""
     monkeypatch.setattr(console.out, "_width", 80)
     monkeypatch.setattr(console.err, "_width", 80)
+    if "figures" not in request.fixturenames:
+        monkeypatch.setattr(evaluation_files, "_figures", lambda done, out: [])
 
-    def call(*words):
-        monkeypatch.setattr(sys, "argv", ["samespot", *map(str, words)])
-        code = 0
-        try:
-            run()
-        except SystemExit as stop:
-            code = stop.code or 0
-        said = capsys.readouterr()
-        return code, said.out, said.err
 
-    return call
+@pytest.fixture
+def figures():
+    """For a test that looks at the figures."""
 
 
 def picture(path, number):
@@ -476,14 +461,12 @@ def test_poses_of_best_matches(samespot, model, tmp_path):
 # ---- files ----
 
 
-def test_figures_whitening_and_gallery_are_left_in_the_folder(model, street, monkeypatch, capsys):
+def test_figures_whitening_and_gallery_are_left_in_the_folder(samespot, figures, model, street):
     words = ["evaluate", model, "--map", street / "map.csv", "--queries", street / "queries.csv"]
     words += ["--whiten", "2,3", "--out", street / "e", "--json", street / "copy.json"]
-    monkeypatch.setattr(sys, "argv", ["samespot", *map(str, words)])
-    with pytest.raises(SystemExit) as stop:
-        run()
-    assert stop.value.code == 0
-    told = [line.split()[-1] for line in capsys.readouterr().out.splitlines() if line.startswith("wrote")]
+    code, out, err = samespot(*words)
+    assert code == 0, err
+    told = [line.split()[-1] for line in out.splitlines() if line.startswith("wrote")]
     names = {path.rsplit("/", 1)[1] for path in told}
     curves = {f"{name}.png" for name in ("recall", "recall-over-dimensions", "recall-over-distance")}
     curves |= {"recall-over-overlap.png", "acceptance.png", "calibration.png", "gallery.png"}

@@ -6,6 +6,7 @@ import math
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, get_args
 
 import numpy as np
@@ -90,20 +91,13 @@ class EvaluateRequest:
         else:
             refuse_ineffective(self, ("root",), "without a protocol")
             typed = self.protocol_options or {}
-            refuse_ineffective(_Typed(typed), tuple(typed), "without a protocol")
+            refuse_ineffective(SimpleNamespace(**typed), typed, "without a protocol")
         if self.whiten is None:
             refuse_ineffective(self, ("whiten_on",), "without --whiten")
         if self.train is None:
             refuse_ineffective(self, ("train_split",), "without --train")
         if not self.acceptance:
             refuse_ineffective(self, ("accept_precision",), "with --no-acceptance")
-
-
-class _Typed:
-    """Names and values with attribute access, for `refuse_ineffective`."""
-
-    def __init__(self, values: dict[str, Any]) -> None:
-        self.__dict__.update(values)
 
 
 def run_evaluation(

@@ -18,11 +18,18 @@ from samespot.evaluation.pair_curve import PairCurve, descriptor_blocks, pair_cu
 from samespot.evaluation.protocol import Protocol
 from samespot.evaluation.results import Evaluation, QueryList, Variant
 from samespot.evaluation.threshold_curves import CURVE_K, threshold_curves
-from samespot.evaluation.trust import acceptance_at, calibration_curves, isotonic_from, sectors_of
+from samespot.evaluation.trust import (
+    acceptance_at,
+    calibration_curves,
+    isotonic_from,
+    sectors_of,
+    surroundings,
+)
 from samespot.overlap.labels import PairLabels
 from samespot.overlap.task import Progress
 from samespot.places.table import Places
 from samespot.retrieval.descriptors import Descriptors
+from samespot.retrieval.exclusion import Exclusion
 from samespot.retrieval.search import Found, search
 from samespot.retrieval.whitening import Whitening
 
@@ -99,11 +106,12 @@ def evaluate(
     done = Evaluated(_blank(protocol, cases, model, options, protocol_options, other, facts), {}, labels)
     notes: list[str] = []
     calibrate = _calibrator(other, cases, labels, options.device, notes)
+    without = _all_surroundings(protocol, cases, labels) if options.acceptance else None
     sets = options.whiten_on_map + (options.whiten_on_other and other is not None)
     expected = 1 + len(options.whiten) * sets
     for number, kind in enumerate(_kinds(base, options, other, done.whitenings, notes)):
         tell("evaluating", number, expected)
-        _measure(kind, protocol, cases, labels, margin, options, calibrate, done)
+        _measure(kind, protocol, cases, labels, margin, options, calibrate, without, done)
     tell("evaluating", expected, expected)
     rule = next((truth.meta for truth in labels if truth is not None), {})
     by = {key: rule[key] for key in ("kind", "measure", "theta", "radius") if key in rule}
@@ -248,6 +256,7 @@ def _measure(
     margin: float,
     options: EvaluationOptions,
     calibrate: Calibrate | None,
+    without: list[Exclusion] | None,
     done: Evaluated,
 ) -> None:
     found = _search_all(kind, cases, max(*protocol.ks, CURVE_K, per_query.NDCG_AT), options.device)
@@ -270,17 +279,9 @@ def _measure(
     best_guess = isotonic or overlap_of
     if best_guess is not None:
         columns["predicted"] = best_guess(columns["distance"])
-    if options.acceptance and protocol.truth == "positives":
-        curves |= acceptance_at(
-            cases,
-            kind.queries,
-            kind.places,
-            labels,
-            columns,
-            queries.counted,
-            options.precision,
-            options.device,
-        )
+    if without is not None:
+        asked = (columns, queries.counted, options.precision, options.device)
+        curves |= acceptance_at(kind.queries, kind.places, without, *asked)
     if protocol.all_pairs:
         curves["pairs"] = _pair_curves(kind, cases, name, done)
     done.found[name] = found
@@ -294,6 +295,17 @@ def _measure(
             curves,
         )
     )
+
+
+def _all_surroundings(
+    protocol: Protocol, cases: Sequence[Case], labels: Sequence[PairLabels | None]
+) -> list[Exclusion] | None:
+    """Of each case what shows its queries' places; the same for every descriptor. None where one is not known."""
+    if protocol.truth != "positives":
+        return None
+    found = [surroundings(case, truth) for case, truth in zip(cases, labels, strict=True)]
+    known = [one for one in found if one is not None]
+    return known if len(known) == len(found) else None
 
 
 def _search_all(kind: _Described, cases: Sequence[Case], k: int, device: str) -> list[Found]:

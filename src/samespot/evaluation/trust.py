@@ -77,30 +77,32 @@ def calibration_curves(
 
 
 def acceptance_at(
-    cases: Sequence[Case],
     queries: Sequence[Vectors],
     places: Sequence[Vectors],
-    labels: Sequence[PairLabels | None],
+    without: Sequence[exclusion.Exclusion],
     answers: Mapping[str, NDArray[Any]],
     counted: NDArray[np.bool_],
     precision: float,
     device: str,
 ) -> dict[str, Any]:
-    """Each query is asked again with its surroundings taken out of the map: then the right answer is "not there"."""
-    absent = []
-    for case, q, p, truth in zip(cases, queries, places, labels, strict=True):
-        gone = _surroundings(case, truth)
-        if gone is None:
-            return {}
-        out = gone if case.excluded is None else exclusion.any_of(gone, case.excluded)
-        absent.append(search(q, p, 1, excluded=out, device=device).distances[:, 0])
+    """Each query is asked again with its surroundings taken out of the map: then the right answer is "not there".
+
+    queries, places: vectors of each case. without: what is taken out, of each case (`surroundings`).
+    """
+    absent = [
+        search(q, p, 1, excluded=out, device=device).distances[:, 0]
+        for q, p, out in zip(queries, places, without, strict=True)
+    ]
     distance, right = answers["distance"][counted], answers["first_hit"][counted] == 1
     curve = acceptance_curve(distance, right, np.concatenate(absent))
     return {"acceptance": {**curve.thinned(2000).to_dict(), "at": curve.threshold_for(precision).to_dict()}}
 
 
-def _surroundings(case: Case, labels: PairLabels | None) -> exclusion.Exclusion | None:
-    """What may show a query's place: within reach or of any overlap, and its positives. None where it is not known."""
+def surroundings(case: Case, labels: PairLabels | None) -> exclusion.Exclusion | None:
+    """What may show a query's place: within reach or of any overlap, and its positives; and what is never retrieved.
+
+    None where it is not known.
+    """
     if case.query_frames is not None or case.place_frames is not None or case.positives is None:
         return None
     near = labels if case.reach is None else label_within(case.queries, case.places, case.reach)
@@ -108,6 +110,10 @@ def _surroundings(case: Case, labels: PairLabels | None) -> exclusion.Exclusion 
         return None
     starts = np.cumsum([0, *(len(rows) for rows in case.positives)])
     found = np.concatenate([np.zeros(0, np.int64), *case.positives])
-    return exclusion.any_of(
-        exclusion.pairs(near.indptr, near.columns, near.shape), exclusion.pairs(starts, found, near.shape)
-    )
+    out = [
+        exclusion.pairs(near.indptr, near.columns, near.shape),
+        exclusion.pairs(starts, found, near.shape),
+    ]
+    if case.excluded is not None:
+        out.append(case.excluded)
+    return exclusion.any_of(*out)

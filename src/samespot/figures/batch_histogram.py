@@ -102,10 +102,15 @@ def _panel(axis: Any, name: str, similarity: NDArray[np.float32]) -> None:
 
 
 def save_histograms(
-    sets: list[LabelledSet], out: str | Path, strategies: Sequence[str], pairs: int = PAIRS
+    sets: list[LabelledSet],
+    out: str | Path,
+    strategies: Sequence[str],
+    pairs: int = PAIRS,
+    *,
+    options: TrainingOptions | None = None,
 ) -> Path:
     """The same as numbers, for the report: the pairs with ψ = 0, then those in each bin."""
-    drawn = {name: counts(drawn_similarities(sets, name, pairs)) for name in strategies}
+    drawn = {name: counts(drawn_similarities(sets, name, pairs, options=options)) for name in strategies}
     found = {name: [zero, *above.tolist()] for name, (zero, above) in drawn.items()}
     path = Path(out)
     path.write_text(json.dumps({"bins": BINS.round(4).tolist(), "strategies": found}) + "\n")
