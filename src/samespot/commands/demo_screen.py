@@ -51,26 +51,23 @@ def demo_screen(result: DemoResult) -> None:
     for name in SHOWN:
         table.add_column(name, justify="right", no_wrap=True)
     for model, evaluation in result.evaluations.items():
-        for variant in (evaluation.variant(), _whitened(evaluation.variants)):
-            if variant is not None:
-                label = model if variant.whitened_on is None else f"{model}, {variant.dims} dims whitened"
-                table.add_row(f"[cyan]{label}[/]", *(_cell(variant, name) for name in SHOWN))
+        for descriptor in result.differences:
+            variant = evaluation.variant(descriptor)
+            table.add_row(f"[cyan]{_label(model, variant)}[/]", *(_cell(variant, name) for name in SHOWN))
     out.print(table)
-    first = next((one for one in result.difference.differences if one.metric == "R@1"), None)
-    if first is not None:
-        word = "[green]significant[/]" if first.significant else "[yellow]cannot tell[/]"
-        out.print(f"  graded − binary, R@1: [bold]{first.difference.points()}[/], {word}", highlight=False)
-    out.print(
-        "  [dim]in percent, with 95 % intervals; one seed. Whitening is fitted on the training streets.[/]"
-    )
+    for descriptor, comparison in result.differences.items():
+        first = next((one for one in comparison.differences if one.metric == "R@1"), None)
+        if first is not None:
+            what = _label("graded − binary", result.evaluations["graded"].variant(descriptor))
+            word = "[green]significant[/]" if first.significant else "[yellow]cannot tell[/]"
+            out.print(f"  {what}, R@1: [bold]{first.difference.points()}[/], {word}", highlight=False)
+    out.print("  [dim]in percent, with 95 % intervals; one seed; whitened on the training streets[/]\n")
     files_written(result.files[:-1])
     out.print(f"\n[bold]Open[/] {plain(str(result.report.absolute()))}", highlight=False, soft_wrap=True)
 
 
-def _whitened(variants: list[Variant]) -> Variant | None:
-    """128 dims on the training places, or the largest there is."""
-    mine = [one for one in variants if one.whitened_on not in (None, "the map")]
-    return next((one for one in mine if one.dims == 128), mine[-1] if mine else None)
+def _label(what: str, variant: Variant) -> str:
+    return what if variant.whitened_on is None else f"{what}, whitened {variant.dims}"
 
 
 def _cell(variant: Variant, name: str) -> str:
