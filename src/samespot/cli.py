@@ -110,7 +110,7 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of the town.")] = 7,
     visits: Annotated[int, typer.Option(help="Visits to the town, each in other light and weather.")] = 4,
     photos_per_visit: Annotated[int | None, typer.Option(help="Photos on each.", show_default="750")] = None,
-    steps: Annotated[int, typer.Option(help="Training steps of 32 pairs, for either model.")] = 200,
+    steps: Annotated[int, typer.Option(help="Training steps of 32 pairs, for either model.")] = 120,
     json: Json = None,
 ) -> None:
     """Build a town, label it, train with binary and with graded labels, evaluate, and write a report.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 # campus set calls so.
 THETA, RADIUS = 90.0, 30.0
 NEAR, TURNED = 15.0, 40.0  # [m], [deg]
-STEPS, PAIRS = 200, 32
+STEPS, PAIRS = 120, 32
 WHITEN = (32, 128, 256)
 SHOWN_DIMS = 128
 # The paper's batches, at a rate that suits few steps; start, rate, steps and number of pairs are the same, so that only

@@ -38,6 +38,12 @@ class Atlas(NamedTuple):
     places: NDArray[np.int64]  # (textures, LEVELS, 3) first texel, columns, rows
 
 
+def _cross(a: Floats, b: Floats) -> Floats:
+    """numpy's, for two vectors alone, in a tenth of its time."""
+    (ax, ay, az), (bx, by, bz) = a.tolist(), b.tolist()
+    return np.array([ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx])
+
+
 class MeshBuilder:
     """Polygons and blobs one by one; `close` ends an object."""
 
@@ -62,10 +68,10 @@ class MeshBuilder:
         (a unit vector; by default from the first corner to the second), its rows down from `origin` (by default
         above the first corner, as high as the highest)."""
         at = np.asarray(points, dtype=np.float64)
-        normal = np.cross(at[1] - at[0], at[2] - at[0])
+        normal = _cross(at[1] - at[0], at[2] - at[0])
         normal /= np.linalg.norm(normal)
         u = (at[1] - at[0]) / np.linalg.norm(at[1] - at[0]) if across is None else np.asarray(across, float)
-        v = -np.cross(normal, u)
+        v = -_cross(normal, u)
         start = at[0] + v * ((at - at[0]) @ v).min() if origin is None else np.asarray(origin, float)
         four = at if len(at) == 4 else np.vstack([at, at[2:]])
         self.polygons.append(
