@@ -29,7 +29,7 @@ from samespot.retrieval.descriptors import Descriptors
 from samespot.training.trainer import train
 
 TRAINING = "the training quarter"
-DIMS = (16, 32, 64, 128, 256)
+DIMS = (128,)
 KINDS = ("1280", f"128 whitened on {MAP}", f"128 whitened on {TRAINING}")
 OTHERS: dict[
     str, tuple[str, dict[str, Any]]

@@ -210,7 +210,10 @@ def _rows(
     progress: Advance | None,
 ) -> Iterator[Block]:
     """Blocks of label rows, in order. Only pairs in neighbouring cells of a grid are looked at."""
-    queries, places = np.ascontiguousarray(queries), np.ascontiguousarray(places)  # one compilation serves all
+    queries, places = (
+        np.ascontiguousarray(queries),
+        np.ascontiguousarray(places),
+    )  # one compilation serves all
     # a little over half the reach, so that no pair exactly at the limit is more than two cells apart
     grid = _grid(queries, places, 0.5 * rule.metres * (1.0 + 1e-12))
     before = numba.get_num_threads()

@@ -2,8 +2,8 @@
 
 The gradient is always that of the mean loss over the global batch:
 
-- pair loss: each micro-batch adds its share of the sum, and nothing else couples the pairs;
-- all pairs: every descriptor meets every other, so descriptors are first computed without a graph, the loss is
+- losses of pairs: each micro-batch adds its share of the sum, and nothing else couples the pairs;
+- losses of a batch: every descriptor meets every other, so descriptors are first computed without a graph, the loss is
   derived with respect to them, and each micro-batch is run again to carry its part back (gradient caching).
 
 Processes gather descriptors where the loss needs them, and their gradients are summed.
@@ -26,7 +26,7 @@ from samespot.model.network import PlaceNet
 from samespot.training.augment import Augmentation, draw_augmentation
 from samespot.training.batches import Batch
 from samespot.training.images import Loaded, send
-from samespot.training.loss import all_pairs_loss, pair_losses
+from samespot.training.objectives import objective_of
 from samespot.training.options import TrainingOptions
 
 
@@ -53,6 +53,7 @@ class Learner:
         processes: int = 1,
     ) -> None:
         self.options, self.device, self.autocast = options, device, autocast
+        self.objective = objective_of(options)
         self.rank, self.processes, self.half = rank, processes, half
         # folded on the CPU, in full precision: TF32 would blur the check that folding changes nothing
         trunk = net.cpu().frozen_trunk(fold=True)
@@ -125,6 +126,8 @@ class Learner:
             start += gradient.numel()
 
     def _backward_pairs(self, batch: Batch, loaded: Loaded, rows: Augmentation | None) -> StepStats:
+        pair_loss = self.objective.pairs
+        assert pair_loss is not None
         pairs, everywhere = len(batch), len(batch) * self.processes
         similarity = send(batch.similarity, self.device)
         # a pair with an unreadable image weighs nothing; the mean stays over all pairs of the batch
@@ -134,7 +137,7 @@ class Learner:
             both = np.concatenate([part, pairs + part])
             x, y = self.describe(self._features(loaded, both, rows)).chunk(2)
             here = slice(int(part[0]), int(part[-1]) + 1)
-            losses = pair_losses(x, y, similarity[here], self.options.margin)
+            losses = pair_loss(x, y, similarity[here], self.options)
             partial = (losses * weight[here]).sum() / everywhere
             torch.autograd.backward(partial)
             loss += partial.detach()
@@ -144,6 +147,8 @@ class Learner:
     def _backward_all(
         self, in_batch: NDArray[np.float32], loaded: Loaded, rows: Augmentation | None
     ) -> StepStats:
+        batch_loss = self.objective.batch
+        assert batch_loss is not None
         images = len(loaded.good)
         parts = [np.concatenate([p, images // 2 + p]) for p in self._micro_batches(images // 2)]
         order = np.argsort(np.concatenate(parts))
@@ -154,7 +159,7 @@ class Learner:
         everyone, good = self._gather(mine, loaded.good)
         similarity = send(np.where(good[:, None] & good[None, :], in_batch, np.float32(np.nan)), self.device)
         leaves = everyone.requires_grad_()
-        result = all_pairs_loss(leaves, similarity, self.options.margin, self.options.class_weights)
+        result = batch_loss(leaves, similarity, self.options)
         (whole,) = torch.autograd.grad(result.loss, leaves)
         slope = whole[self._my_rows(images)]
         for part, piece in zip(parts, pieces, strict=True):

@@ -42,6 +42,7 @@ class TrainingOptions:
     image_size: tuple[int, int] = (480, 640)  # height, width [pixels]
 
     # loss and batches
+    loss: Literal["contrastive"] = "contrastive"
     margin: float = MARGIN
     batches: str = "A"  # A, B, C, D, binary, all, or fractions
     class_weights: tuple[float, float, float] = CLASS_WEIGHTS  # for `all`: positives, soft, hard negatives
@@ -157,8 +158,9 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
         before.get("schedule") != "cosine"
     ):  # a longer run is the same run, unless its rate depends on the length
         free = free | {"steps", "epochs"}
-    names = [name for name in now if name not in free and before.get(name) != now[name]]
-    return [f"{name} was {before.get(name)!r} and is now {now[name]!r}" for name in names]
+    before = {**TrainingOptions().to_dict(), **before}  # an older run knew fewer settings
+    names = [name for name in now if name not in free and before[name] != now[name]]
+    return [f"{name} was {before[name]!r} and is now {now[name]!r}" for name in names]
 
 
 def _flag(name: str) -> str:
