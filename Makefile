@@ -10,8 +10,11 @@ export PYTHONDONTWRITEBYTECODE :=  # without compiled modules every start takes 
 demo: $(READY)  ## build a town, train with binary and graded labels, evaluate, and write a report
 	$(BIN)/samespot demo --out demo
 
+# As many processes as cores, up to four; each computes with one thread, or they would wait for each other.
+JOBS ?= $(shell $(PYTHON) -c "import os; print(min(4, os.cpu_count() or 1))")
+
 test: $(READY)  ## every test
-	$(BIN)/pytest
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist loadfile
 
 lint: $(READY)  ## ruff and mypy
 	$(BIN)/ruff check .

@@ -328,6 +328,23 @@ def street(folder, n=12):
     return Places.build(folder, table).save(folder / "places.csv")
 
 
+def test_train_on_mined_tuples_says_what_mining_cost(samespot, tmp_path):
+    table = street(tmp_path / "street")
+    assert samespot("label", table, "--out", tmp_path / "o", "--no-figures")[0] == 0
+    run_folder, result = tmp_path / "run", tmp_path / "t.json"
+    words = ["train", table, "--labels", tmp_path / "o" / "labels", "--run", run_folder, "--json", result]
+    words += ["--backbone", "test_resnet.r160_in1k", "--pretrained", "no", "--image-size", "64"]
+    words += ["--device", "cpu", "--batch-pairs", "3", "--no-tensorboard", "--steps", "1"]
+    code, out, err = samespot(*words, "--loss", "triplet", "--negatives", "2")
+    assert code == 0, err
+    facts = json.loads(result.read_text())
+    assert facts["learning_images"] == 3 * (1 + 1 + 2)
+    assert facts["mining_images"] > 0
+    assert "12 images" in out
+    assert f"{facts['mining_images']:,} images in" in out
+    assert not (run_folder / "batches.png").exists()
+
+
 def test_train_resume_and_export(samespot, tmp_path):
     table = street(tmp_path / "street")
     assert samespot("label", table, "--out", tmp_path / "o", "--no-figures")[0] == 0

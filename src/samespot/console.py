@@ -111,6 +111,8 @@ def rule_in_words(meta: dict[str, Any]) -> str:
     if meta["kind"] == "binary":
         turn = "" if meta.get("degrees") is None else f" and {meta['degrees']:g}°"
         return f"binary, within {meta['metres']:g} m{turn}"
+    if meta["measure"] == "distance":
+        return f"soft, ½ at {meta['metres']:g} m, steepness {meta['steepness']:g}/m"
     if meta["kind"].startswith("3D"):
         return f"3D, IoU of {meta['points']:,} points, occlusion {meta['occlusion']}"
     return f"2D, {meta['measure']}, θ = {meta['theta']:g}°, r = {meta['radius']:g} m"
@@ -219,6 +221,9 @@ def training_table(result: TrainingResult) -> None:
     grid = _grid(f"{plain(str(result.run))}: {result.steps:,} steps, {result.pairs:,} pairs")
     grid.add_row("loss at the end", "" if result.loss is None else f"{result.loss:.4f}")
     grid.add_row("speed", f"{result.pairs_per_second:,.0f} pairs/s")
+    grid.add_row("forward passes, learning", f"{result.learning_images:,} images")
+    mined = f" in {result.mining_seconds:,.1f} s" if result.mining_images else ""
+    grid.add_row("forward passes, mining", f"{result.mining_images:,} images{mined}")
     grid.add_row("queries redrawn", f"{result.redrawn:,}")
     if result.skipped_images:
         grid.add_row("images skipped", f"{len(result.skipped_images):,}")

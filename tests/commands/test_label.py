@@ -5,8 +5,8 @@ import pytest
 
 from samespot import InputError, Places, label_pairs, sector_overlap
 from samespot.commands.label import LabelRequest, label_tasks
-from samespot.commands.words import parse_pair, parse_within
-from samespot.overlap.task import Points, Sectors, Within, run_task
+from samespot.commands.words import parse_pair, parse_soft_distance, parse_within
+from samespot.overlap.task import Points, Sectors, SoftDistance, Within, run_task
 from samespot.places.pose import PoseFrame
 
 
@@ -63,6 +63,11 @@ def test_words_are_parsed():
     assert parse_pair(None) is None
     with pytest.raises(InputError):
         parse_within("25 km")
+    assert parse_soft_distance("15m") == SoftDistance(15.0, 0.8)
+    assert parse_soft_distance("25m, 0.2/m") == SoftDistance(25.0, 0.2)
+    for wrong in ("15", "15m,0.8", "m", "15m,/m", "15m,40deg"):
+        with pytest.raises(InputError, match="--soft-distance"):
+            parse_soft_distance(wrong)
 
 
 @pytest.mark.parametrize(
@@ -93,8 +98,9 @@ READING = {"map": "m.csv", "dataset": "msls", "part": "W17", "map_part": "W18", 
     [
         ({}, POINTS, "without --kind 3d"),
         ({}, {"forward": "q", "up": "z", "north": "y"}, "without --from-pose"),
-        ({"kind": "3d"}, {**SECTOR, "within": "1m"}, "with --kind 3d"),
-        ({"within": "25m"}, {**SECTOR, "pair": "1,2"}, "with --within"),
+        ({"kind": "3d"}, {**SECTOR, "within": "1m", "soft_distance": "1m"}, "with --kind 3d"),
+        ({"within": "25m"}, {**SECTOR, "soft_distance": "15m", "pair": "1,2"}, "with --within"),
+        ({"soft_distance": "15m"}, {**SECTOR, "pair": "1,2"}, "with --soft-distance"),
         ({"figures": False}, {"pair": "1,2"}, "with --no-figures"),
         ({"preset": "campus"}, {**SECTOR, **POINTS, **READING, "pair": "1,2"}, "with --preset campus"),
         ({"preset": "7scenes"}, {"occlusion": "depth", "camera": "1,1,1,1,1,1"}, "with --preset 7scenes"),

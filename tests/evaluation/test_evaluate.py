@@ -1,5 +1,7 @@
 """Descriptors drawn so that every figure of the evaluation is known beforehand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from samespot.evaluation.protocol import Protocol
 from samespot.evaluation.results import Evaluation
 from samespot.overlap.annotate import label_pairs
 from samespot.retrieval.descriptors import Descriptors
+from samespot.retrieval.rerank.reranker import Reranking
 
 PLACES = 40
 RIGHT = 30  # queries whose nearest descriptor is that of their own place
@@ -328,3 +331,84 @@ def test_calibration_is_of_the_first_ten_whatever_ranks_are_asked_for(world):
     for ks in ((1, 5), (1, 25)):
         curve = run(world, ks=ks).evaluation.variant().curves["calibration"]
         assert sum(curve["counts"]) == 10 * (PLACES + 1)
+
+
+class Knowing:
+    """A reranker, and its own store: a photo's only feature is the number of its place."""
+
+    name, facts, settings, width = "knowing", {"model": "none"}, {"how": "it knows"}, 1
+
+    def features(self, reranker, places, name, progress):
+        return np.arange(len(places), dtype=np.float16)[:, None]
+
+    def scores(self, query, places, rows):
+        return -np.abs(places[rows, 0].astype(float) - float(query[0]))
+
+
+def reranked(world, top, of=None, **asked):
+    case, describe = world
+    by = Reranking(Knowing(), top, of, store=Knowing())
+    return evaluate(protocol(), [case], describe, margin=MARGIN, model={}, reranking=by, **asked)
+
+
+def test_a_re_ranked_list_is_one_more_variant(world, tmp_path):
+    done = reranked(world, PLACES)
+    plain, better = done.evaluation.variants
+    assert (plain.name, better.name) == ("32", "32 re-ranked by knowing")
+    assert plain.metrics["R@1"].value == RIGHT / PLACES
+    assert (better.metrics["R@1"].value, better.metrics["R@1"].n) == (1.0, PLACES)
+    assert better.by["condition"]["night"]["R@1"].value == 1.0
+    np.testing.assert_array_equal(better.outcomes["score"][:PLACES], 0)
+    assert done.found[better.name][0].rows[:PLACES, 0].tolist() == list(range(PLACES))
+    told = done.evaluation.settings["re-ranking"]
+    assert (told["by"], told["top"], told["of"], told["how"]) == ("knowing", PLACES, "32", "it knows")
+    again = Evaluation.load(done.evaluation.save(tmp_path / "e.json")).variant("32 re-ranked by knowing")
+    assert again.reranked_by == "knowing"
+    assert again.metrics["R@1"].value == 1.0
+
+
+def test_re_ranking_reaches_as_far_down_as_asked(world):
+    """Those who look like their neighbour have their place somewhere in the list, not first."""
+    case, describe = world
+    queries, maps = (describe(table, "").vectors.astype(float) for table in (case.queries, case.places))
+    cosine = queries[:PLACES] @ maps.T
+    nearer = (cosine > np.diag(cosine)[:, None]).sum(axis=1)
+    for top in (1, 5, 20):
+        better = reranked(world, top).evaluation.variant("32 re-ranked by knowing")
+        assert better.metrics["R@1"].value == pytest.approx((nearer < top).mean())
+
+
+def test_nothing_that_rests_on_distances_is_told_of_a_re_ranked_list(world):
+    plain, better = reranked(world, PLACES).evaluation.variants
+    assert {"calibration", "acceptance", "distance", "overlap"} <= plain.curves.keys()
+    assert better.curves.keys() == {"distance", "overlap"}  # recalls over thresholds, which rest on ranks
+    assert "predicted" in plain.outcomes
+    assert "predicted" not in better.outcomes
+    case, describe = world
+    queries, maps = (describe(table, "").vectors for table in (case.queries, case.places))
+    apart = np.linalg.norm(queries[:PLACES] - maps, axis=1)  # still of the top match's descriptor
+    np.testing.assert_allclose(better.outcomes["distance"][:PLACES], apart, atol=1e-6)
+
+
+def test_a_re_ranked_list_compares_with_the_plain_one(world):
+    run = [reranked(world, PLACES).evaluation]
+    result = compare(run, run, variants=("32 re-ranked by knowing", "32"))
+    (first,) = [one for one in result.differences if one.metric == "R@1"]
+    assert first.difference.value == 1 - RIGHT / PLACES
+    assert first.significant
+
+
+def test_the_lists_of_a_whitened_descriptor_can_be_re_ranked(world):
+    sizes = EvaluationOptions(whiten=(4, 16))
+    done = reranked(world, 5, "16 whitened on the map", options=sizes)
+    names = [variant.name for variant in done.evaluation.variants]
+    assert names[2:] == ["16 whitened on the map", "16 whitened on the map re-ranked by knowing"]
+    with pytest.raises(InputError, match="no descriptor '8' to re-rank; this evaluation has 32, 4 whitened"):
+        reranked(world, 5, "8", options=sizes)
+
+
+def test_sequences_are_not_re_ranked(world):
+    case, describe = world
+    one_frame = replace(case, query_frames=np.arange(PLACES + 1)[:, None])
+    with pytest.raises(InputError, match="single photos"):
+        reranked((one_frame, describe), 5)

@@ -62,7 +62,7 @@ def test_the_length_counts_every_channel(net, tmp_path):
     assert found[1, 1] == pytest.approx(128 / 255, abs=1e-6)
 
 
-@pytest.mark.parametrize("pool", ["gap", "gem", "max"])
+@pytest.mark.parametrize("pool", ["gap", "gem", "max", "netvlad4"])
 def test_contributions_sum_to_the_descriptor_s_squared_length(pool):
     net = net_with(pool)
     features = torch.rand(4, 3, 5, 6, generator=torch.Generator().manual_seed(0))

@@ -14,17 +14,19 @@ def features():
 
 def test_gem_is_the_generalised_mean(features):
     expected = ((features.double() ** 3).sum((2, 3)) / 24) ** (1 / 3)
-    torch.testing.assert_close(make_pool("gem")(features).double(), expected, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(make_pool("gem", 5)(features).double(), expected, rtol=1e-6, atol=1e-6)
 
 
 def test_gem_goes_from_average_to_maximum(features):
-    torch.testing.assert_close(GeM(p=1.0)(features), make_pool("gap")(features))
-    torch.testing.assert_close(GeM(p=80.0)(features / 3), make_pool("max")(features / 3), rtol=0.05, atol=0)
+    torch.testing.assert_close(GeM(p=1.0)(features), make_pool("gap", 5)(features))
+    torch.testing.assert_close(
+        GeM(p=80.0)(features / 3), make_pool("max", 5)(features / 3), rtol=0.05, atol=0
+    )
 
 
 def test_negative_values_count_as_eps():
     values = torch.tensor([-5.0, 0.0, 2.0, 0.0]).reshape(1, 1, 2, 2)
-    assert make_pool("gem")(values).item() == pytest.approx((8 / 4) ** (1 / 3))
+    assert make_pool("gem", 5)(values).item() == pytest.approx((8 / 4) ** (1 / 3))
 
 
 def test_p_is_learned_with_the_right_gradient(features):
@@ -39,17 +41,26 @@ def test_p_is_learned_with_the_right_gradient(features):
 def test_autocast_does_not_reach_the_powers(features):
     # 60^3 * 24 overflows no float32, but half precision ends at 65504
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        pooled = make_pool("gem")(features * 20)
+        pooled = make_pool("gem", 5)(features * 20)
     assert pooled.dtype == torch.float32
-    torch.testing.assert_close(pooled, make_pool("gem")(features * 20))
+    torch.testing.assert_close(pooled, make_pool("gem", 5)(features * 20))
 
 
 def test_half_precision_features_do_not_overflow():
-    assert make_pool("gem")(torch.full((1, 1, 2, 2), 60.0, dtype=torch.float16)).item() == pytest.approx(
+    assert make_pool("gem", 5)(torch.full((1, 1, 2, 2), 60.0, dtype=torch.float16)).item() == pytest.approx(
         60.0, rel=1e-4
     )
 
 
-def test_unknown_pool_names_the_known_ones():
-    with pytest.raises(InputError, match="gap, gem, max"):
-        make_pool("netvlad")
+@pytest.mark.parametrize(
+    "name", ["netvlad", "netvlad1", "netvlad064", "vlad64", "netvlad64v3", "netvlad99999"]
+)
+def test_unknown_pool_names_the_known_ones(name):
+    with pytest.raises(InputError, match="gap, gem, max, netvlad16, netvlad64"):
+        make_pool(name, 512)
+
+
+def test_netvlad_is_named_by_its_clusters():
+    pool = make_pool("netvlad16", 12)
+    assert (pool.clusters, pool.channels, pool.size, pool.conv.bias) == (16, 12, 192, None)
+    assert make_pool("netvlad7v2", 12).conv.bias.shape == (7,)

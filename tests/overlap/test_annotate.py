@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from samespot import InputError, Places, label_pairs, sector_overlap
-from samespot.overlap.annotate import label_within
+from samespot.overlap.annotate import label_by_distance, label_within
+from samespot.overlap.nearness import soft_nearness
 
 
 def places(n=60, seed=0, extent=300.0, **columns):
@@ -116,6 +117,23 @@ def test_binary_labels_are_distance_and_turn(degrees):
     labels = label_within(queries, map_, 25, degrees)
     np.testing.assert_array_equal(labels.dense() == 1, expected)
     assert labels.counts()["positive"] == expected.sum() > 0
+
+
+@pytest.mark.parametrize(("metres", "steepness"), [(15.0, 0.8), (40.0, 0.1)])
+def test_soft_labels_are_the_distance_alone(metres, steepness):
+    queries, map_ = places(60, 14), places(150, 15, heading=[np.nan] * 150)
+    offset = queries.positions[:, None, :2] - map_.positions[None, :, :2]
+    expected = soft_nearness(np.hypot(offset[..., 0], offset[..., 1]), metres, steepness)
+    labels = label_by_distance(queries, map_, metres, steepness)
+    np.testing.assert_allclose(labels.dense(), expected, rtol=1e-6)
+    assert labels.counts()["soft negative"] > 0
+    assert labels.meta["steepness"] == steepness
+
+
+@pytest.mark.parametrize("wrong", [{"metres": 0.0}, {"steepness": -1.0}, {"metres": np.inf}])
+def test_soft_labels_need_positive_numbers(wrong):
+    with pytest.raises(InputError, match="is not positive; the authors of soft labels take"):
+        label_by_distance(places(), places(), **wrong)
 
 
 def test_a_pair_exactly_at_the_limit_counts():

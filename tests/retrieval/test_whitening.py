@@ -228,3 +228,85 @@ def test_sets_that_cannot_be_fitted(x, says):
 def test_descriptors_of_another_model_are_refused():
     with pytest.raises(InputError, match=r"16 dims \(fitted on map\)"):
         Whitening.fit(descriptors(60, 16), "map")(descriptors(3, 24), 4)
+
+
+# ---- long descriptors ----
+
+
+@pytest.mark.parametrize(("n", "d"), [(40, 12), (12, 40), (25, 25)])
+def test_covariance_and_products_of_images_tell_the_same_axes(n, d):
+    x = descriptors(n, d)
+    mean = x.astype(np.float64).mean(axis=0)
+    rank = min(n - 1, d)
+    by_dims = whitening_module._axes_by_covariance(x, mean, n, None, None)
+    by_images = whitening_module._axes_by_images(x, mean, n, None, None)
+    np.testing.assert_allclose(by_images[0][:rank], by_dims[0][:rank], rtol=1e-8)
+    cosines = np.abs((by_images[1][:rank] * by_dims[1][:rank]).sum(axis=1))
+    np.testing.assert_allclose(cosines, 1, atol=1e-9)
+
+
+@pytest.mark.parametrize(("n", "d"), [(200, 24), (16, 60)])
+def test_the_strongest_axes_alone_are_the_first_of_all(n, d):
+    x, others = descriptors(n, d), descriptors(9, d, 1)
+    whole, some = Whitening.fit(x, "map"), Whitening.fit(x, "map", most=5)
+    assert some.rank == 5
+    np.testing.assert_allclose(some.axes, whole.axes[:5], atol=1e-10)
+    np.testing.assert_allclose(some.variances, whole.variances[:5], rtol=1e-10)
+    np.testing.assert_allclose(some(others, 4), whole(others, 4), atol=1e-6)
+    assert Whitening.fit(x, "map", most=1000).rank == whole.rank
+
+
+def test_many_images_with_many_dims_are_fitted_on_some_of_them(monkeypatch):
+    monkeypatch.setattr(whitening_module, "MOST_IMAGES", 20)
+    x = descriptors(50, 30)
+    w, again = Whitening.fit(x, "map"), Whitening.fit(x, "map")
+    assert (w.images, w.rank) == (20, 19)
+    np.testing.assert_array_equal(w.axes, again.axes)
+    rows = (((x - w.mean) @ w.axes.T) @ w.axes + w.mean).astype(np.float32)
+    inside = np.isclose(rows, x, atol=1e-6).all(axis=1)
+    assert inside.sum() == 20  # in the space that they span are those it was fitted on, and no others
+    assert Whitening.fit(descriptors(50, 20), "map").images == 50  # few dims: all images
+
+
+def test_descriptors_of_netvlad_s_length_stay_within_memory():
+    """32,768 dims: their covariance would be 8.6 GB; the products of 40 images are 13 kB."""
+    import tracemalloc
+
+    x = np.random.default_rng(0).standard_normal((40, 32_768), dtype=np.float32)
+    tracemalloc.start()
+    w = Whitening.fit(x, "map", most=30)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (w.rank, w.dims) == (30, 32_768)
+    assert peak < 200 << 20
+    np.testing.assert_allclose(w.axes @ w.axes.T, np.eye(30), atol=1e-10)
+
+
+@pytest.mark.parametrize("orthogonal", [True, False])
+def test_a_published_projection_is_expressed_exactly(orthogonal, tmp_path):
+    rng = np.random.default_rng(3)
+    rows = np.linalg.qr(rng.standard_normal((20, 6)))[0].T if orthogonal else rng.standard_normal((6, 20))
+    weight = (rows * np.array([3.0, 1, 2, 5, 4, 6])[:, None]).astype(np.float32)
+    bias = rng.standard_normal(6).astype(np.float32)
+    Whitening.from_affine(weight, bias, "theirs").save(tmp_path / "w.safetensors")
+    w = Whitening.load(tmp_path / "w.safetensors")
+    x = descriptors(30, 20)
+    theirs = unit(x.astype(np.float64) @ weight.T.astype(np.float64) + bias)
+    order = np.argsort(np.linalg.norm(weight, axis=1))
+    np.testing.assert_allclose(w(x, 6), theirs[:, order], atol=1e-6)
+    np.testing.assert_allclose(w.axes @ w.mean * np.sqrt(1 / w.variances), -bias[order], rtol=1e-6, atol=1e-7)
+    with pytest.raises(InputError, match=r"7 dims asked, but the whitening \(theirs\) has 6"):
+        w(x, 7)
+
+
+@pytest.mark.parametrize(
+    ("weight", "match"),
+    [
+        (np.array([[1.0, 0, 0], [1.0, 0, 0]]), "depend on one another"),
+        (np.array([[1.0, 0, 0], [0.0, 0, 0]]), "no row of zeros"),
+        (np.ones((3, 2)), "no whitening"),
+    ],
+)
+def test_projections_that_are_no_whitening_are_refused(weight, match):
+    with pytest.raises(InputError, match=match):
+        Whitening.from_affine(weight, np.arange(1.0, len(weight) + 1), "theirs")

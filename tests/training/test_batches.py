@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from samespot.errors import InputError
-from samespot.overlap.annotate import label_pairs, label_within
+from samespot.overlap.annotate import label_by_distance, label_pairs, label_within
 from samespot.overlap.labels import PairLabels
 from samespot.places.table import Places
 from samespot.training.batches import Batches
@@ -268,6 +268,29 @@ def test_all_pairs_of_labels_without_geometry_are_looked_up(self_set, graded_set
     assert np.isnan(batch.in_batch[:16, :16]).all()  # two queries: nobody knows
     dense = graded_set.labels.dense()
     np.testing.assert_array_equal(batch.in_batch[:16, 16:], dense[np.ix_(batch.queries, batch.matches)])
+
+
+def test_all_pairs_of_soft_labels_by_distance(some_places):
+    queries, places = some_places(60, 1), some_places(70, 2, "m")
+    one = LabelledSet(queries, places, label_by_distance(queries, places, 30.0, 0.2))
+    batch = Batches([one], "all", 24)(0)
+    dense = one.labels.dense()[np.ix_(batch.queries, batch.matches)]
+    np.testing.assert_allclose(batch.in_batch[:24, 24:], dense, rtol=1e-6)
+    np.testing.assert_array_equal(batch.in_batch, batch.in_batch.T)
+
+
+def test_binary_labels_are_graded_by_distance_for_a_loss_that_needs_degrees(binary_set):
+    batch = Batches([binary_set], "all:D", 24, graded=True)(0)
+    at = np.concatenate(
+        [binary_set.queries.positions[batch.queries], binary_set.places.positions[batch.matches]]
+    )
+    apart = np.hypot(*(at[:, None, :2] - at[None, :, :2]).transpose(2, 0, 1))
+    turned = np.abs((at[:, None, 2] - at[None, :, 2] + 180) % 360 - 180)
+    expected = np.where(turned <= 40, np.maximum(1 - apart / 50, 0), 0)
+    expected[batch.images[:, None] == batch.images[None, :]] = np.nan
+    np.testing.assert_allclose(batch.in_batch, expected, atol=1e-6)
+    drawn = batch.in_batch[np.arange(24), 24 + np.arange(24)]
+    np.testing.assert_array_equal(drawn >= 0.5, batch.similarity == 1)  # within 25 m and 40 degrees
 
 
 def test_photos_of_different_sets_share_nothing(graded_set, self_set):

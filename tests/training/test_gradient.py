@@ -12,6 +12,8 @@ from samespot.training.batches import Batches
 from samespot.training.gradient import Learner
 from samespot.training.images import FileImages, Loaded
 from samespot.training.loss import GeneralizedContrastiveLoss, all_pairs_loss
+from samespot.training.mining import Tuples
+from samespot.training.tuple_losses import sare_joint_losses, triplet_losses
 
 CPU = torch.device("cpu")
 
@@ -41,6 +43,15 @@ def batch_and_images(photo_set, strategy, step=0):
     batches = Batches([photo_set], strategy, 6, seed=2)
     batch = batches(step)
     return batch, FileImages(batches.images, PREPROCESSING, CPU).load(batch.images)
+
+
+def tuples_and_images(photo_set):
+    """Six tuples of random photos, three negatives each, of which some are missing."""
+    tuples = Tuples([photo_set], 6, seed=2, negatives=3, hard=False, pool=12)
+    tuples.mine(0, lambda numbers: None)
+    batch = tuples(0)
+    assert 0 < (batch.negatives < 0).sum() < 10
+    return batch, FileImages(tuples.images, PREPROCESSING, CPU).load(batch.images)
 
 
 PREPROCESSING = PlaceNet("test_resnet.r160_in1k", pretrained=False, image_size=(64, 64)).preprocessing
@@ -94,6 +105,71 @@ def test_unreadable_images_weigh_nothing(net, tiny, photo_set, strategy):
     again = learner(net, tiny, batches=strategy).backward(batch, Loaded(spoilt, good))
     assert again.loss.item() == pytest.approx(stats.loss.item(), rel=1e-6)
     torch.testing.assert_close(gradient(net), expected, rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize(("loss", "losses"), [("triplet", triplet_losses), ("sare-joint", sare_joint_losses)])
+def test_tuples_against_plain_autograd(net, tiny, photo_set, loss, losses):
+    batch, loaded = tuples_and_images(photo_set)
+    stats = learner(net, tiny, loss=loss).backward(batch, loaded)
+    ours = gradient(net)
+    described = net(net.preprocessing(loaded.values))
+    q, p, others = described[:6], described[6:12], described[12:].reshape(6, 3, -1)
+    plain = losses(q, p, others, torch.from_numpy(batch.negatives >= 0)).mean()
+    plain.backward()
+    assert stats.loss.item() == pytest.approx(plain.item(), rel=1e-5)
+    torch.testing.assert_close(ours, gradient(net), rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("augment", [0.0, 1.0])
+def test_tuples_in_micro_batches_have_the_gradient_of_the_whole(net, tiny, photo_set, augment):
+    batch, loaded = tuples_and_images(photo_set)
+    changes = {"loss": "triplet", "augment": augment, "crop": 0.2 * augment}
+    whole = learner(net, tiny, **changes).backward(batch, loaded)
+    expected = gradient(net)
+    assert expected.abs().max() > 1e-3
+    in_parts = learner(net, tiny, micro_pairs=4, **changes)  # 4 does not divide 6
+    parts = in_parts.backward(batch, loaded)
+    torch.testing.assert_close(parts.loss, whole.loss, rtol=1e-5, atol=1e-8)
+    torch.testing.assert_close(gradient(net), expected, rtol=1e-3, atol=1e-6)
+    assert in_parts.passes == 6 * (2 + 3)
+
+
+def test_unreadable_images_of_tuples_weigh_nothing(net, tiny, photo_set):
+    """A tuple without its query or its positive does not count at all; a negative only itself does not."""
+    batch, loaded = tuples_and_images(photo_set)
+    tuple_of_a_bad_negative = int(np.flatnonzero((batch.negatives >= 0).all(axis=1))[0])
+    whole = [row for row in range(6) if row != tuple_of_a_bad_negative][:2]
+    bad = [whole[0], 6 + whole[1], 12 + 3 * tuple_of_a_bad_negative]
+    good = np.ones(30, dtype=bool)
+    good[bad] = False
+    spoilt = loaded.values.clone()
+    spoilt[bad] = 77
+    stats = learner(net, tiny, loss="triplet").backward(batch, Loaded(spoilt, good))
+    found = gradient(net)
+    described = net(net.preprocessing(loaded.values))
+    counted = batch.negatives >= 0
+    counted[tuple_of_a_bad_negative, 0] = False
+    losses = triplet_losses(
+        described[:6], described[6:12], described[12:].reshape(6, 3, -1), torch.from_numpy(counted)
+    )
+    expected = losses[[row for row in range(6) if row not in whole]].sum() / 6
+    expected.backward()
+    assert stats.loss.item() == pytest.approx(expected.item(), rel=1e-5)
+    torch.testing.assert_close(found, gradient(net), rtol=1e-3, atol=1e-6)
+
+
+def test_every_forward_pass_is_counted(net, tiny, photo_set):
+    batch, loaded = batch_and_images(photo_set, "A")
+    pairs = learner(net, tiny)
+    pairs.backward(batch, loaded)
+    assert pairs.passes == 12
+    pairs.describe_loaded(loaded)
+    assert pairs.passes == 24
+    batch, loaded = batch_and_images(photo_set, "all")
+    twice = learner(net, tiny, batches="all", micro_pairs=2)
+    twice.backward(batch, loaded)
+    assert twice.passes == 24  # once to know the loss, once to carry it back
+    gradient(net)
 
 
 def test_the_frozen_part_has_no_graph_and_keeps_its_statistics(net, tiny, photo_set):

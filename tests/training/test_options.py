@@ -3,7 +3,7 @@
 import pytest
 
 from samespot.errors import InputError
-from samespot.training.options import TrainingOptions
+from samespot.training.options import BATCH_LOSSES, TrainingOptions
 from samespot.training.presets import PRESETS, preset, preset_options
 from samespot.training.schedule import schedule_of, total_steps
 
@@ -68,8 +68,27 @@ def test_options_survive_json(name):
         ({"batches": "Z"}, "'Z' is not understood"),
         ({"crop": 1.0}, "--crop 1 must be below 1"),
         ({"class_weights": (1.0, 0.0)}, "three numbers"),
+        ({"loss": "hinge"}, "--loss 'hinge' is not known; choose one of contrastive, ap"),
+        ({"loss": "ap", "batches": "A"}, "--loss ap .* --batches A cannot serve it; leave --batches out"),
+        ({"loss": "ap", "ap_bins": 1}, "--ap-bins 1 must be at least 2"),
+        ({"loss": "triplet", "negatives": 0}, "--negatives 0 must be at least 1"),
+        ({"loss": "triplet", "triplet_margin": 0.0}, "--triplet-margin 0 must be above 0"),
+        ({"loss": "triplet", "mining": "soft"}, "--mining 'soft' is not known; choose one of hard, random"),
     ],
 )
 def test_wrong_options_are_one_clear_line(changes, complaint):
     with pytest.raises(InputError, match=complaint):
         TrainingOptions(**changes)
+
+
+def test_batches_fit_the_loss_unless_they_are_chosen():
+    assert TrainingOptions().batches == "A"
+    assert {loss: TrainingOptions(loss=loss).batches for loss in BATCH_LOSSES} == {
+        "ap": "all:D", "soft-contrastive": "all", "log-ratio": "all", "multi-similarity": "all:D"
+    }  # fmt: skip
+    assert TrainingOptions(loss="ap", batches="all:C").batches == "all:C"
+    assert preset_options("campus", loss="ap").batches == "all:D"
+    assert preset_options("campus", loss="ap", batches="all").batches == "all"
+    assert TrainingOptions(loss="ap").with_changes(loss="contrastive").batches == "A"
+    chosen = TrainingOptions(batches="B")
+    assert chosen.with_changes(loss="contrastive", seed=3).batches == "B"

@@ -83,7 +83,12 @@ def two_processes(tiny, photo_set, tmp_path_factory):
     options = {
         "pairs": short,
         "all": short.with_changes(batches="all", micro_pairs=2, augment=1.0),
+        "tuples": short.with_changes(
+            loss="triplet", batch_pairs=4, negatives=2, mine_pool=8, micro_pairs=1, augment=1.0
+        ),
         "cached": short.with_changes(cache_frozen="file"),
+        "ap": short.with_changes(loss="ap", micro_pairs=2),
+        "netvlad": short.with_changes(pool="netvlad4", learning_rate=0.01),
     }
     given = {
         "options": {name: one.to_dict() for name, one in options.items()},
@@ -95,7 +100,7 @@ def two_processes(tiny, photo_set, tmp_path_factory):
     return options, folder
 
 
-@pytest.mark.parametrize("name", ["pairs", "all", "cached"])
+@pytest.mark.parametrize("name", ["pairs", "all", "tuples", "cached", "ap", "netvlad"])
 def test_the_same_losses_and_weights_as_one_process(two_processes, photo_set, tmp_path, name):
     options, folder = two_processes
     table = photo_set.queries
@@ -104,7 +109,7 @@ def test_the_same_losses_and_weights_as_one_process(two_processes, photo_set, tm
     train(options[name], [photo_set], tmp_path / "one", validation=found, progress=False)
     one, two = read_metrics(tmp_path / "one"), read_metrics(folder / name)
     assert [m["step"] for m in one] == [m["step"] for m in two]  # one process writes, not both
-    for key in ("loss", "zero_losses", "recall@1", "recall@5"):
+    for key in ("loss", "zero_losses", "learning_images", "mining_images", "recall@1", "recall@5"):
         np.testing.assert_allclose(
             [m[key] for m in two if key in m], [m[key] for m in one if key in m], rtol=2e-5
         )

@@ -15,6 +15,7 @@ from samespot.places.table import Places
 from samespot.training.checkpoints import Checkpoints, TrainingStopped
 from samespot.training.gradient import Learner
 from samespot.training.logbook import read_metrics
+from samespot.training.mining import Tuples
 from samespot.training.sets import LabelledSet
 from samespot.training.trainer import train
 from samespot.training.validation import Validation
@@ -80,6 +81,102 @@ def test_training_lowers_the_loss(tiny, photo_set, tmp_path):
     losses = [m["loss"] for m in read_metrics(tmp_path / "run")]
     assert losses[2] < losses[1] < losses[0]
     assert losses[2] < 0.8 * losses[0]
+
+
+# ---- mined tuples: 12 queries, stretches of 3 steps of 4 tuples ----
+
+TUPLES = {"loss": "triplet", "batch_pairs": 4, "negatives": 2, "mine_pool": 8}
+
+
+def test_mining_looks_at_the_weights_of_its_step_and_is_counted(tiny, photo_set, tmp_path, monkeypatch):
+    mined = []
+    original = Tuples.mine
+
+    def watched(self, step, describe):
+        def describing(numbers):
+            found = describe(numbers)
+            mined.append((step, numbers, found[0].clone()))
+            return found
+
+        return original(self, step, describing)
+
+    monkeypatch.setattr(Tuples, "mine", watched)
+    options = tiny.with_changes(**TUPLES, steps=7, checkpoint_every=3, keep_checkpoints=9)
+    result = train(options, [photo_set], tmp_path / "run", progress=False)
+    assert [step for step, _, _ in mined] == [0, 3, 6]
+    assert result.mining_images == sum(len(numbers) for _, numbers, _ in mined)
+    assert result.learning_images == 7 * 4 * (1 + 1 + 2)
+    assert result.mining_seconds > 0
+    metrics = read_metrics(tmp_path / "run")
+    assert [m["learning_images"] for m in metrics] == [16 * step for step in range(1, 8)]
+    counts = np.cumsum([len(numbers) for _, numbers, _ in mined])
+    assert [m["mining_images"] for m in metrics] == [counts[i] for i in (0, 0, 0, 1, 1, 1, 2)]
+    # the second mining saw what a network with the weights of step 3 sees
+    state = torch.load(tmp_path / "run" / "checkpoints" / "step-000000003.pt", weights_only=True)
+    net = PlaceNet.load(tmp_path / "run" / "last")
+    net.load_state_dict(state["net"])
+    paths = [photo_set.queries.images[number] for number in mined[1][1]]
+    torch.testing.assert_close(net.describe_images(paths), mined[1][2], rtol=1e-4, atol=1e-5)
+
+
+def test_pairs_cost_two_passes_each_and_no_mining(plain):
+    result, run = plain
+    assert (result.learning_images, result.mining_images, result.mining_seconds) == (72, 0, 0.0)
+    assert [m["learning_images"] for m in read_metrics(run)] == [12, 24, 36, 48, 60, 72]
+    assert json.loads((run / "result.json").read_text())["mining_images"] == 0
+
+
+@pytest.mark.parametrize("loss", ["triplet", "sare-ind", "sare-joint"])
+def test_training_on_tuples_lowers_the_loss(tiny, photo_set, tmp_path, loss):
+    options = tiny.with_changes(
+        **{**TUPLES, "loss": loss, "mine_pool": 12},
+        steps=30,
+        log_every=15,
+        cache_frozen="memory",
+        optimiser="adamw",  # photos of a random network are all alike, and plain steps are slow at first
+        learning_rate=0.001,
+        checkpoint_every=100,
+    )
+    train(options, [photo_set], tmp_path / "run", progress=False)
+    first, last = [m["loss"] for m in read_metrics(tmp_path / "run")]
+    assert last < 0.85 * first
+
+
+def test_tuples_from_the_cache_and_from_files_are_the_same(tiny, photo_set, tmp_path):
+    options = tiny.with_changes(**TUPLES)
+    results = [
+        train(options.with_changes(cache_frozen=where), [photo_set], tmp_path / where, progress=False)
+        for where in ("no", "memory")
+    ]
+    assert torch.equal(weights(tmp_path / "memory" / "last"), weights(tmp_path / "no" / "last"))
+    assert results[0].mining_images == results[1].mining_images  # of the trained part, in either case
+
+
+def test_random_tuples_are_trained_without_a_pass_for_mining(tiny, photo_set, tmp_path):
+    options = tiny.with_changes(**TUPLES, mining="random")
+    result = train(options, [photo_set], tmp_path / "run", progress=False)
+    assert (result.mining_images, result.learning_images) == (0, 96)
+
+
+def test_an_unreadable_photo_is_neither_mined_nor_learned_from(tiny, street_of_photos, tmp_path):
+    street = street_of_photos(tmp_path, 12)
+    (tmp_path / "5.jpg").write_bytes(b"")
+    options = tiny.with_changes(**TUPLES, on_bad_image="skip")
+    result = train(options, [street], tmp_path / "run", progress=False)
+    assert [path.rsplit("/")[-1] for path in result.skipped_images] == ["5.jpg"]
+    assert np.isfinite(result.loss)
+
+
+def test_a_longer_run_of_tuples_is_the_same_run(tiny, photo_set, tmp_path):
+    options = tiny.with_changes(**TUPLES)
+    train(options.with_changes(steps=4), [photo_set], tmp_path / "run", progress=False)
+    longer = train(options, [photo_set], tmp_path / "run", resume=True, progress=False)
+    once = train(options, [photo_set], tmp_path / "once", progress=False)
+    assert torch.equal(weights(tmp_path / "run" / "last"), weights(tmp_path / "once" / "last"))
+    assert (longer.mining_images, longer.learning_images) == (once.mining_images, once.learning_images)
+
+
+# ---- what is kept ----
 
 
 @pytest.mark.parametrize("where", ["memory", "file"])

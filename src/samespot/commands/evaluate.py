@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, get_args
 
 import numpy as np
 
+from samespot.commands.reranking import RerankRequest, reranking
 from samespot.commands.words import one_of, parse_size, parse_within, refuse_absent_gpu, refuse_ineffective
 from samespot.errors import InputError
 from samespot.evaluation.cases import Case
@@ -60,6 +61,7 @@ class EvaluateRequest:
     accept_precision: float | None = None
     acceptance: bool = True
     seed: int = 0
+    rerank: RerankRequest = field(default_factory=RerankRequest)
 
     def __post_init__(self) -> None:
         """Whatever can be known to be wrong before a file is read."""
@@ -117,15 +119,29 @@ def run_evaluation(
         "digest": net.digest(),
         **{name: value for name, value in net.config().items() if name not in ("samespot", "format", "timm")},
     }
+    described, other = describer(net, asked, progress), _training_places(asked)
     done = evaluate(
         protocol,
         opened,
-        describer(net, asked, progress),
+        described,
         margin=net.margin,
         model=facts,
         options=options,
-        other=_training_places(asked),
+        other=other,
         protocol_options=asked.protocol_options,
+        reranking=reranking(
+            asked.rerank,
+            net,
+            opened,
+            other,
+            described,
+            folder=asked.out / "local-features",
+            device=asked.device,
+            on_bad_image=one_of("on_bad_image", asked.on_bad_image, get_args(OnBadImage), "fail"),
+            workers=asked.workers,
+            seed=asked.seed,
+            progress=progress,
+        ),
         progress=progress,
     )
     return done, opened

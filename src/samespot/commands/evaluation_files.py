@@ -109,7 +109,7 @@ def _over_dims(evaluation: Evaluation) -> dict[str, dict[int, dict[int, Interval
     """Whitening by what it was fitted on -> dims -> recalls; only where there is more than one size."""
     found: dict[str, dict[int, dict[int, Interval]]] = {}
     for variant in evaluation.variants:
-        if variant.whitened_on is not None:
+        if variant.whitened_on is not None and variant.reranked_by is None:
             found.setdefault(f"whitened on {variant.whitened_on}", {})[variant.dims] = _recalls(variant)
     return {name: sizes for name, sizes in found.items() if len(sizes) > 1}
 

@@ -91,7 +91,7 @@ def _counted(evaluation: Evaluation) -> int:
 def _telling(evaluation: Evaluation) -> list[Variant]:
     """The plain descriptor, and the whitened one with the best recall."""
     plain, *others = evaluation.variants
-    ranked = [v for v in others if v.metrics]
+    ranked = [v for v in others if v.metrics and v.reranked_by is None]  # the trust lines are of distances
     best = max(ranked, key=lambda v: next(iter(v.metrics.values())).value, default=None)
     return [plain] if best is None else [plain, best]
 
@@ -160,7 +160,7 @@ def _pairs_table(evaluation: Evaluation) -> None:
     table.add_column("descriptor", style="cyan")
     for case in cases:
         table.add_column(plain(case), justify="right", no_wrap=True)
-    for variant in evaluation.variants:
+    for variant in (one for one in evaluation.variants if "pairs" in one.curves):
         values = [variant.curves["pairs"][case]["average precision"] for case in cases]
         table.add_row(variant.name, *(f"{100 * value:.1f}" for value in values))
     out.print(table)

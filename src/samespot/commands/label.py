@@ -8,7 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from samespot.commands.words import one_of, parse_pair, parse_within, refuse_absent_gpu, refuse_ineffective
+from samespot.commands.words import (
+    one_of,
+    parse_pair,
+    parse_soft_distance,
+    parse_within,
+    refuse_absent_gpu,
+    refuse_ineffective,
+)
 from samespot.errors import InputError
 from samespot.overlap.annotate import Panoramas, UnknownHeading
 from samespot.overlap.sector import MEASURES
@@ -35,6 +42,7 @@ class LabelRequest:
     radius: float | None = None
     measure: str | None = None
     within: str | None = None
+    soft_distance: str | None = None
     kind: str | None = None
     cloud: Path | None = None
     camera: str | None = None
@@ -87,12 +95,14 @@ def _refuse_ineffective(asked: LabelRequest) -> None:
         refuse_ineffective(asked, others, f"with --preset {asked.preset}")
         return
     if one_of("kind", asked.kind, ("2d", "3d"), "2d") == "3d":
-        refuse_ineffective(asked, (*SECTOR_OPTIONS, "within"), "with --kind 3d")
+        refuse_ineffective(asked, (*SECTOR_OPTIONS, "within", "soft_distance"), "with --kind 3d")
     else:
         refuse_ineffective(asked, POINT_OPTIONS, "without --kind 3d")
     if asked.within is not None:
         # binary labels have no field of view, neither to choose nor to draw
-        refuse_ineffective(asked, (*SECTOR_OPTIONS, "pair"), "with --within")
+        refuse_ineffective(asked, (*SECTOR_OPTIONS, "soft_distance", "pair"), "with --within")
+    if asked.soft_distance is not None:
+        refuse_ineffective(asked, (*SECTOR_OPTIONS, "pair"), "with --soft-distance")
     if not asked.from_pose:
         refuse_ineffective(asked, AXES, "without --from-pose")
     if not asked.figures:
@@ -175,6 +185,9 @@ def _flat_rule(asked: LabelRequest) -> Callable[[Places], Rule]:
     if asked.within is not None:
         limits = parse_within(asked.within)
         return lambda places: limits
+    if asked.soft_distance is not None:
+        soft = parse_soft_distance(asked.soft_distance)
+        return lambda places: soft
     usual = Sectors()
     sectors = Sectors(
         theta=usual.theta if asked.theta is None else asked.theta,

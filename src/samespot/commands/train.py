@@ -12,10 +12,11 @@ from typing import Any
 from samespot.commands.words import flag_of, parse_size, parse_within, refuse_absent_gpu, refuse_ineffective
 from samespot.errors import InputError
 from samespot.overlap.labels import PairLabels
-from samespot.overlap.task import LabelTask, Progress, Within, preset_tasks, run_task
+from samespot.overlap.task import LabelTask, Progress, SoftDistance, Within, preset_tasks, run_task
 from samespot.places.catalogue import open_places
 from samespot.training.loss import parse_class_weights
-from samespot.training.options import TrainingOptions
+from samespot.training.objectives import objective_of
+from samespot.training.options import TUPLE_LOSSES, TrainingOptions
 from samespot.training.presets import preset as preset_named
 from samespot.training.sets import LabelledSet
 from samespot.training.strategies import strategy_named
@@ -56,6 +57,7 @@ def training_options(asked: TrainRequest, changes: dict[str, Any]) -> TrainingOp
     start = TrainingOptions() if asked.preset is None else preset_named(asked.preset).options
     options = start.with_changes(**_make_way(changes), **changes)
     _refuse_ineffective(options, changes)
+    objective_of(options)  # a package that the loss needs is missed before any work is done
     refuse_absent_gpu(options.device)
     return options
 
@@ -80,11 +82,27 @@ def _refuse_ineffective(options: TrainingOptions, changes: dict[str, Any]) -> No
         refuse_ineffective(typed, ("momentum",), f"with --optimiser {options.optimiser}")
     if not strategy_named(options.batches).all_pairs:
         refuse_ineffective(typed, ("class_weights",), f"with --batches {options.batches}, only with all")
+    _refuse_of_other_losses(options, typed)
     if options.order != "refill":
         refuse_ineffective(typed, ("refill",), f"with --order {options.order}")
     if options.model is not None:
         network = ("backbone", "pool", "weights", "pretrained")
         refuse_ineffective(typed, network, "with --model, whose folder holds a whole network")
+
+
+def _refuse_of_other_losses(options: TrainingOptions, typed: SimpleNamespace) -> None:
+    with_loss = f"with --loss {options.loss}"
+    if options.loss in TUPLE_LOSSES:
+        refuse_ineffective(typed, ("batches", "order", "refill"), f"{with_loss}, whose tuples are mined")
+    else:
+        tuples = ("negatives", "mining", "mine_every", "mine_pool")
+        refuse_ineffective(typed, tuples, f"{with_loss}, only with {', '.join(TUPLE_LOSSES)}")
+    if options.loss != "contrastive":
+        refuse_ineffective(typed, ("margin", "class_weights"), f"{with_loss}, only with contrastive")
+    if options.loss != "ap":
+        refuse_ineffective(typed, ("ap_bins",), f"{with_loss}, only with ap")
+    if options.loss != "triplet":
+        refuse_ineffective(typed, ("triplet_margin",), f"{with_loss}, only with triplet")
 
 
 def option_changes(given: dict[str, Any]) -> dict[str, Any]:
@@ -116,14 +134,13 @@ def training_data(
     """The sets to learn from, labelled now where they are not yet, and what to validate on."""
     if asked.preset is None:
         return [_one_set(asked)], _validation(asked)
-    binary = strategy_named(options.batches).binary
     validation = _validation(asked)  # a mistake in it is said before hours of labelling
     sets, others = [], []
     for task in preset_tasks(asked.preset, asked.places):
         if held_out(asked.preset, task.name):
             others.append(task)
         elif asked.only is None or _chosen(task.name, asked.only):
-            sets.append(_labelled(asked, task, binary, progress))
+            sets.append(_labelled(asked, task, options, progress))
     if not sets:
         raise InputError(
             f"{asked.places}: nothing to train on for --preset {asked.preset} --only {asked.only}"
@@ -143,22 +160,26 @@ def _chosen(name: str, only: str) -> bool:
     return any(name == word.strip() or name.startswith(f"{word.strip()}-") for word in only.split(","))
 
 
-def _labelled(asked: TrainRequest, task: LabelTask, binary: bool, progress: Progress | None) -> LabelledSet:
-    """Open the labels of a task, or make them. Binary batches learn from the preset's binary rule, if it has one."""
+def _labelled(
+    asked: TrainRequest, task: LabelTask, options: TrainingOptions, progress: Progress | None
+) -> LabelledSet:
+    """Open the labels of a task, or make them. Outdoors, binary batches learn from the preset's binary rule, and the
+    loss of Thoma et al. from their soft labels by distance."""
     assert asked.preset is not None
-    limits = preset_named(asked.preset).within
-    by_distance = binary and limits is not None
-    if by_distance and limits is not None:
-        task = replace(task, rule=Within(*limits))
-    folder = (asked.labels or Path("labels")) / task.name / ("binary" if by_distance else "labels")
+    limits, kind = preset_named(asked.preset).within, "labels"
+    if limits is not None and strategy_named(options.batches).binary:
+        task, kind = replace(task, rule=Within(*limits)), "binary"
+    elif limits is not None and options.loss == "soft-contrastive":
+        task, kind = replace(task, rule=SoftDistance()), "soft"
+    folder = (asked.labels or Path("labels")) / task.name / kind
     if not (folder / "meta.json").is_file():
         if int(os.environ.get("WORLD_SIZE", "1")) > 1:  # processes would write it all at once
-            how = (
-                "--batches binary once on one process"
-                if by_distance
-                else f"`samespot label --preset {asked.preset}`"
+            once = (
+                f"`samespot label --preset {asked.preset}`"
+                if kind == "labels"
+                else "this training once on one process"
             )
-            raise InputError(f"{folder}: no labels yet; make them first with {how}")
+            raise InputError(f"{folder}: no labels yet; make them first with {once}")
         run_task(task, folder, progress)
     return LabelledSet(task.queries, task.places, PairLabels.open(folder))
 

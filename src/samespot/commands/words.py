@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from samespot.errors import InputError
-from samespot.overlap.task import Within
+from samespot.overlap.task import SoftDistance, Within
 
 T = TypeVar("T", bound=str)
 
@@ -64,6 +64,20 @@ def parse_within(words: str) -> Within:
     if metres is None:
         raise InputError(f"--within {words!r} names no distance; write for example 25m,40deg")
     return Within(metres, degrees)
+
+
+def parse_soft_distance(words: str) -> SoftDistance:
+    """From "15m", or "15m,0.8/m" with the steepness."""
+    try:
+        metres, _, steepness = words.replace(" ", "").partition(",")
+        if not metres.endswith("m") or (steepness and not steepness.endswith("/m")):
+            raise ValueError
+        where = float(metres.removesuffix("m"))
+        return SoftDistance(where, float(steepness.removesuffix("/m"))) if steepness else SoftDistance(where)
+    except ValueError:
+        raise InputError(
+            f"--soft-distance {words!r}: write metres, e.g. 15m, and with a steepness 15m,0.8/m"
+        ) from None
 
 
 def parse_pair(words: str | None) -> tuple[int, int] | None:

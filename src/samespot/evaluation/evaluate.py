@@ -30,10 +30,12 @@ from samespot.overlap.task import Progress
 from samespot.places.table import Places
 from samespot.retrieval.descriptors import Descriptors
 from samespot.retrieval.exclusion import Exclusion
+from samespot.retrieval.rerank.reranker import Reranking, rerank
 from samespot.retrieval.search import Found, search
-from samespot.retrieval.whitening import Whitening
+from samespot.retrieval.whitening import MOST_IMAGES, Whitening
 
 MAP = "the map"
+LONG = 8192  # dims
 Describe = Callable[[Places, str], Descriptors]  # places and a name for their descriptors -> descriptors
 Vectors = NDArray[Any]
 Calibrate = Callable[[Vectors], IsotonicCalibration | None]
@@ -93,16 +95,21 @@ def evaluate(
     options: EvaluationOptions | None = None,
     other: Other | None = None,
     protocol_options: Mapping[str, Any] | None = None,
+    reranking: Reranking | None = None,
     progress: Progress | None = None,
 ) -> Evaluated:
-    """Evaluate a model, given as `describe`, by a protocol's cases."""
+    """Evaluate a model, given as `describe`, by a protocol's cases; one descriptor's lists also re-ranked."""
     options = options or EvaluationOptions()
     if not cases:
         raise InputError(f"protocol {protocol.name}: no case has both queries and a map")
     tell = progress or (lambda what, done, total: None)
     labels = [case.overlap(tell) if case.overlap is not None else None for case in cases]
     _refuse_nothing_to_find(protocol, cases)
+    if reranking is not None:
+        _refuse_sequences(cases)
     base, facts = _describe_all(cases, describe, other)
+    if reranking is not None:
+        facts["re-ranking"] = {**reranking.to_dict(), "of": _reranked_name(reranking, base, options, other)}
     done = Evaluated(_blank(protocol, cases, model, options, protocol_options, other, facts), {}, labels)
     notes: list[str] = []
     calibrate = _calibrator(other, cases, labels, options.device, notes)
@@ -112,13 +119,17 @@ def evaluate(
     for number, kind in enumerate(_kinds(base, options, other, done.whitenings, notes)):
         tell("evaluating", number, expected)
         _measure(kind, protocol, cases, labels, margin, options, calibrate, without, done)
+        if reranking is not None and _name(kind) == facts["re-ranking"]["of"]:
+            _measure_reranked(kind, protocol, cases, labels, options, reranking, done, tell)
     tell("evaluating", expected, expected)
+    if reranking is not None and all(variant.reranked_by is None for variant in done.evaluation.variants):
+        notes.append(f"not re-ranked: there is no descriptor {reranking.of}")
     rule = next((truth.meta for truth in labels if truth is not None), {})
     by = {key: rule[key] for key in ("kind", "measure", "theta", "radius") if key in rule}
     done.evaluation = replace(
         done.evaluation,
         settings={**done.evaluation.settings, "overlap": by or None},
-        notes=(*done.evaluation.notes, *notes),
+        notes=(*done.evaluation.notes, *notes, *(reranking.notes if reranking is not None else ())),
     )
     return done
 
@@ -130,6 +141,26 @@ def _refuse_nothing_to_find(protocol: Protocol, cases: Sequence[Case]) -> None:
             f"protocol {protocol.name}: none of the {queries} queries has anything to find in the map"
             f" ({protocol.positive}); are both of the same place?"
         )
+
+
+def _refuse_sequences(cases: Sequence[Case]) -> None:
+    if any(case.query_frames is not None or case.place_frames is not None for case in cases):
+        raise InputError("re-ranking compares single photos, and these cases have sequences; leave it out")
+
+
+def _reranked_name(
+    reranking: Reranking, base: _Described, options: EvaluationOptions, other: Other | None
+) -> str:
+    """The descriptor whose lists are re-ranked; looked at before the work is done."""
+    sets = [MAP] if options.whiten_on_map else []
+    if options.whiten_on_other and other is not None:
+        sets.append(other.name)
+    names = [_name(base)] + [
+        _name(replace(base, dims=d, whitened_on=on)) for on in sets for d in options.whiten
+    ]
+    if reranking.of not in (None, *names):
+        raise InputError(f"no descriptor {reranking.of!r} to re-rank; this evaluation has {', '.join(names)}")
+    return reranking.of or names[0]
 
 
 def _describe_all(
@@ -220,8 +251,12 @@ def _kinds(
     if options.whiten and options.whiten_on_other and other is not None and base.other is not None:
         sources.append((other.name, base.other))
     for name, vectors in sources:
-        whitening = Whitening.fit(vectors, name)
+        # all axes of long descriptors, as NetVLAD's, would take gigabytes
+        most = max(options.whiten) if vectors.shape[1] > LONG else None
+        whitening = Whitening.fit(vectors, name, most=most)
         kept.append(whitening)
+        if whitening.images + whitening.left_out < len(vectors):
+            notes.append(f"whitening on {name}: fitted on {MOST_IMAGES:,} of its {len(vectors):,} images")
         # one size at a time: all of them at once would take several times the memory of the map
         for dims in _sizes_within(whitening, options.whiten, notes):
             yield _Described(
@@ -259,18 +294,10 @@ def _measure(
     without: list[Exclusion] | None,
     done: Evaluated,
 ) -> None:
-    found = _search_all(kind, cases, max(*protocol.ks, CURVE_K, per_query.NDCG_AT), options.device)
-    pose = protocol.truth == "pose"
-    columns = per_query.joined(
-        [
-            per_query.outcomes(case, one, protocol.ks, truth, pose)
-            for case, one, truth in zip(cases, found, labels, strict=True)
-        ]
-    )
-    queries = done.evaluation.queries
-    by_query = per_query.scores(columns, queries.counted, protocol.ks, protocol.limits)
+    found = _search_all(kind, cases, _listed(protocol), options.device)
+    columns = _columns(protocol, cases, found, labels)
+    queries, name = done.evaluation.queries, _name(kind)
     curves = threshold_curves(cases, found, labels)
-    name = Variant(kind.dims, kind.whitened_on, {}, {}, {}).name
     isotonic = None if calibrate is None or kind.other is None else calibrate(kind.other)
     if isotonic is not None:
         done.calibrations[name] = isotonic
@@ -284,17 +311,86 @@ def _measure(
         curves |= acceptance_at(kind.queries, kind.places, without, *asked)
     if protocol.all_pairs:
         curves["pairs"] = _pair_curves(kind, cases, name, done)
-    done.found[name] = found
+    _add(Variant(kind.dims, kind.whitened_on, {}, {}, columns, curves), found, protocol, options, done)
+
+
+def _measure_reranked(
+    kind: _Described,
+    protocol: Protocol,
+    cases: Sequence[Case],
+    labels: Sequence[PairLabels | None],
+    options: EvaluationOptions,
+    reranking: Reranking,
+    done: Evaluated,
+    tell: Progress,
+) -> None:
+    """The same lists in another order. What rests on distances, calibration and acceptance, is left out."""
+    found = [
+        rerank(
+            one,
+            case.queries,
+            case.places,
+            reranking.reranker,
+            reranking.top,
+            store=reranking.store,
+            name=case.name,
+            progress=tell,
+        ).first(_listed(protocol))
+        for case, one in zip(
+            cases,
+            _search_all(kind, cases, max(_listed(protocol), reranking.top), options.device),
+            strict=True,
+        )
+    ]
+    columns = _columns(protocol, cases, found, labels)
+    columns["score"] = np.concatenate([one.scores[:, 0] for one in found])
+    curves = threshold_curves(cases, found, labels)
+    by = reranking.reranker.name
+    _add(Variant(kind.dims, kind.whitened_on, {}, {}, columns, curves, by), found, protocol, options, done)
+
+
+def _add(
+    variant: Variant,
+    found: Sequence[Found],
+    protocol: Protocol,
+    options: EvaluationOptions,
+    done: Evaluated,
+) -> None:
+    """A variant whose columns are there, with the metrics that follow from them."""
+    queries = done.evaluation.queries
+    by_query = per_query.scores(variant.outcomes, queries.counted, protocol.ks, protocol.limits)
+    groups = {"case": queries.cases, **queries.groups}
+    done.found[variant.name] = list(found)
     done.evaluation.variants.append(
-        Variant(
-            kind.dims,
-            kind.whitened_on,
-            per_query.summary(by_query, options.seed),
-            per_query.broken_down(by_query, {"case": queries.cases, **queries.groups}, options.seed),
-            columns,
-            curves,
+        replace(
+            variant,
+            metrics=per_query.summary(by_query, options.seed),
+            by=per_query.broken_down(by_query, groups, options.seed),
         )
     )
+
+
+def _columns(
+    protocol: Protocol,
+    cases: Sequence[Case],
+    found: Sequence[Found],
+    labels: Sequence[PairLabels | None],
+) -> per_query.Columns:
+    return per_query.joined(
+        [
+            per_query.outcomes(case, one, protocol.ks, truth, protocol.truth == "pose")
+            for case, one, truth in zip(cases, found, labels, strict=True)
+        ]
+    )
+
+
+def _listed(protocol: Protocol) -> int:
+    """Length of the lists."""
+    return max(*protocol.ks, CURVE_K, per_query.NDCG_AT)
+
+
+def _name(kind: _Described) -> str:
+    return Variant(kind.dims, kind.whitened_on, {}, {}, {}).name
 
 
 def _all_surroundings(

@@ -2,7 +2,7 @@
 
 protocol, model, settings    what was done
 queries                      name, case and groups of each query, once
-variants                     one a descriptor (its size and whitening): metrics with intervals, curves, and
+variants                     one a descriptor (its size, whitening, re-ranking): metrics with intervals, curves, and
                              per query the rank of the first hit, the top match, its distance and overlap
 """
 
@@ -46,7 +46,7 @@ class QueryList:
 
 @dataclass(frozen=True)
 class Variant:
-    """One kind of descriptor: as the network gives it, or whitened to `dims`."""
+    """One kind of descriptor: as the network gives it, or whitened to `dims`; its lists as found, or re-ranked."""
 
     dims: int
     whitened_on: str | None  # in words; None: as the network gives it
@@ -54,10 +54,13 @@ class Variant:
     by: Mapping[str, Mapping[str, Metrics]]  # e.g. by["condition"]["night"]["R@1"]
     outcomes: Mapping[str, NDArray[Any]]  # a column each, one value a query
     curves: Mapping[str, Any] = field(default_factory=dict)  # plain json
+    reranked_by: str | None = None  # what put the lists into another order than that of the distances
 
     @property
     def name(self) -> str:
-        return f"{self.dims}" if self.whitened_on is None else f"{self.dims} whitened on {self.whitened_on}"
+        whitened = "" if self.whitened_on is None else f" whitened on {self.whitened_on}"
+        reranked = "" if self.reranked_by is None else f" re-ranked by {self.reranked_by}"
+        return f"{self.dims}{whitened}{reranked}"
 
 
 @dataclass(frozen=True)
@@ -129,6 +132,7 @@ def _variant_to_dict(variant: Variant) -> dict[str, Any]:
         "name": variant.name,
         "dims": variant.dims,
         "whitened_on": variant.whitened_on,
+        "reranked_by": variant.reranked_by,
         "metrics": _intervals_to_dict(variant.metrics),
         "by": {
             column: {value: _intervals_to_dict(metrics) for value, metrics in values.items()}
@@ -175,6 +179,7 @@ def _variant_from_dict(content: dict[str, Any]) -> Variant:
         },
         outcomes={name: _column(values) for name, values in content["per_query"].items()},
         curves=content["curves"],
+        reranked_by=content.get("reranked_by"),
     )
 
 

@@ -56,6 +56,11 @@ def _over_distance(case: Case, found: Found) -> tuple[Any, Any] | None:
     return recall_over_distance(metres, _nearest(here, there, case.excluded), DISTANCES, CURVE_K)
 
 
+def nearest_in_map(case: Case) -> Floats:
+    """(q,) metres to the nearest map image that may be retrieved."""
+    return _nearest(case.queries.positions[:, :2], case.places.positions[:, :2], case.excluded)
+
+
 def _nearest(here: Floats, there: Floats, excluded: Exclusion | None) -> Floats:
     """(q,) metres to the nearest map image that may be retrieved."""
     from scipy.spatial import cKDTree

@@ -71,8 +71,11 @@ def _activation(features: Tensor) -> Tensor:
 
 def _contribution(features: Tensor, pool: Any) -> Tensor:
     """(n, h, w) shares of the descriptor's squared length; see the top of this file."""
+    from samespot.model.netvlad import NetVLAD
     from samespot.model.pooling import GeM, GlobalMax
 
+    if isinstance(pool, NetVLAD):
+        return pool.contributions(features)
     pooled: Tensor = pool(features).float()
     weights = pooled.square() / pooled.square().sum(dim=1, keepdim=True).clamp(min=1e-12)
     if isinstance(pool, GlobalMax):

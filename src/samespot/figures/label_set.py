@@ -12,7 +12,7 @@ from samespot.errors import InputError
 from samespot.figures.sectors import draw_pair
 from samespot.figures.similarity import draw_histogram, draw_relation, sample_pairs
 from samespot.overlap.labels import PairLabels
-from samespot.overlap.task import Labelled, Points, Sectors, Within
+from samespot.overlap.task import Labelled, Points, Sectors, SoftDistance, Within
 from samespot.places.camera import Camera
 from samespot.places.table import Places
 
@@ -75,6 +75,8 @@ def _reach(done: Labelled) -> float:
         return 2.0 * done.task.rule.radius
     if isinstance(done.task.rule, Within):
         return 2.0 * done.task.rule.metres  # as far again as any match, so that the fall to 0 shows
+    if isinstance(done.task.rule, SoftDistance):
+        return done.task.rule.reach
     places = done.task.places.positions[:, :2]
     return float(np.hypot(*np.ptp(places, axis=0))) if len(places) > 1 else 1.0
 
@@ -85,7 +87,7 @@ def _draw_one(done: Labelled, folder: Path, name: str, pair: tuple[int, int]) ->
     if isinstance(rule, Points):
         return _draw_scene_pair(path, done.scene, query, place, rule, _names(pair, query, place))
     if not isinstance(rule, Sectors):
-        return None  # binary labels have no field of view to draw
+        return None  # labels by distance have no field of view to draw
     return draw_pair(
         path,
         query.positions[0].tolist(),

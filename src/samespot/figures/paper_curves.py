@@ -168,7 +168,11 @@ def whitened_sizes(evaluation: Evaluation) -> dict[int, Variant]:
     """Dims -> variant whitened on the map as in the paper; on whatever else where there is no such."""
     sources = dict.fromkeys(one.whitened_on for one in evaluation.variants if one.whitened_on is not None)
     source = ON_MAP if ON_MAP in sources else next(iter(sources), None)
-    return {one.dims: one for one in evaluation.variants if source is not None and one.whitened_on == source}
+    return {
+        one.dims: one
+        for one in evaluation.variants
+        if source is not None and one.whitened_on == source and one.reranked_by is None
+    }
 
 
 def draw_garden_recall(runs: Sequence[ReportRun], path: Path) -> Path | None:

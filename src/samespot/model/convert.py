@@ -1,7 +1,8 @@
-"""Reads the checkpoints that the paper's authors distribute (`.pth`) and writes a model folder.
+"""Reads networks that others have published and writes a model folder: those of the paper's authors, VGG16-NetVLAD.
 
-Their network is `backbone` + `pool`. The backbone is `torchvision.models.<net>().features` (VGG, DenseNet)
-or a Sequential of the children of a torchvision ResNet without the last two: layers have numbers for names.
+The network of the paper's authors (`.pth`) is `backbone` + `pool`. The backbone is
+`torchvision.models.<net>().features` (VGG, DenseNet) or a Sequential of the children of a torchvision ResNet without
+the last two: layers have numbers for names. NetVLAD's layouts are told in `netvlad_files`.
 """
 
 from __future__ import annotations
@@ -10,13 +11,23 @@ import math
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from samespot.errors import InputError
 from samespot.model.backbone import SHORT_NAMES, build_trunk
 from samespot.model.checkpoint import listed, read_tensors
+from samespot.model.netvlad_files import (
+    BACKBONE,
+    Projection,
+    is_matlab,
+    is_netvlad_checkpoint,
+    netvlad_from_matlab,
+    netvlad_from_tensors,
+)
 from samespot.model.network import PlaceNet
 from samespot.model.pooling import POOLS
 from samespot.model.preprocess import Preprocessing
@@ -25,6 +36,30 @@ from samespot.model.weights import Start, load_trunk
 CONVERTIBLE = tuple(name for name in SHORT_NAMES if name != "efficientnet_lite0")
 # position among the children of a torchvision ResNet -> name; 2 and 3 (ReLU, pooling) have no tensors
 RESNET_CHILDREN = {"0": "conv1", "1": "bn1", "4": "layer1", "5": "layer2", "6": "layer3", "7": "layer4"}
+
+
+def convert(
+    path: str | Path,
+    out: str | Path,
+    *,
+    backbone: str | None = None,
+    pool: str | None = None,
+    image_size: tuple[int, int] = (480, 640),
+) -> tuple[PlaceNet, Projection | None]:
+    """A published file -> model folder `out`; returns the network and the whitening that the file brings, if any."""
+    projection: Projection | None = None
+    if is_matlab(path):
+        net, projection = netvlad_from_matlab(path, image_size)
+        _refuse_other_wishes(net, backbone, pool, path)
+    else:
+        tensors = _read_checkpoint(path)
+        if is_netvlad_checkpoint(tensors):
+            net, projection = netvlad_from_tensors(tensors, path, image_size)
+            _refuse_other_wishes(net, backbone, pool, path)
+        else:
+            net = _reference_net(tensors, path, backbone, pool, image_size)
+    net.save(out)
+    return net, projection
 
 
 def convert_reference(
@@ -40,7 +75,33 @@ def convert_reference(
     The backbone is recognised by the names and shapes of the tensors. A checkpoint with `pool.p` is pooled by
     GeM; one without does not say how, so `pool` ("gap", which is taken if not given, or "max") tells.
     """
-    tensors, _ = read_tensors(path)
+    net = _reference_net(_read_checkpoint(path), path, backbone, pool, image_size)
+    net.save(out)
+    return net
+
+
+def _read_checkpoint(path: str | Path) -> dict[str, Tensor]:
+    """The named tensors. Recalls lie beside them as numpy's numbers, which are safe to read."""
+    scalar: Any = np.float64(0).__reduce__()[0]
+    numbers = [np.dtype, np.dtypes.Float64DType, np.dtypes.Float32DType, np.dtypes.Int64DType]
+    names = ["numpy.core.multiarray.scalar", "numpy._core.multiarray.scalar"]  # numpy 1 and 2
+    with torch.serialization.safe_globals([*numbers, *((scalar, name) for name in names)]):
+        return read_tensors(path)[0]
+
+
+def _refuse_other_wishes(net: PlaceNet, backbone: str | None, pool: str | None, path: str | Path) -> None:
+    if backbone not in (None, BACKBONE) or pool not in (None, net.pool_name):
+        asked = "-".join(word for word in (backbone, pool) if word is not None)
+        raise InputError(f"{path}: {asked} was asked for, but the file holds {net.backbone}-{net.pool_name}")
+
+
+def _reference_net(
+    tensors: Mapping[str, Tensor],
+    path: str | Path,
+    backbone: str | None,
+    pool: str | None,
+    image_size: tuple[int, int],
+) -> PlaceNet:
     body = {name.removeprefix("backbone."): t for name, t in tensors.items() if name.startswith("backbone.")}
     others = [name for name in tensors if not name.startswith("backbone.") and name != "pool.p"]
     if not body or others:
@@ -66,7 +127,6 @@ def convert_reference(
     net = PlaceNet.from_start(start, backbone, "gem" if exponent is not None else pool or "gap")
     if exponent is not None:
         net.load_state_dict({"pool.p": exponent}, strict=False)
-    net.save(out)
     return net.eval()
 
 

@@ -24,7 +24,8 @@ from samespot.errors import InputError
 from samespot.model.backbone import build_trunk, run_stages
 from samespot.model.checkpoint import listed, read_folder, tensors_digest, write_folder
 from samespot.model.folding import fold_batch_norms
-from samespot.model.pooling import make_pool
+from samespot.model.netvlad import NetVLAD, cut_for_netvlad
+from samespot.model.pooling import check_pool, make_pool
 from samespot.model.preprocess import Preprocessing
 from samespot.model.weights import Start, start_trunk
 
@@ -45,11 +46,12 @@ class PlaceNet(nn.Module):
     """Images (n, 3, h, w), preprocessed, -> L2-normalised descriptors (n, d), float32.
 
     backbone: vgg16, resnet18/34/50/152, resnext101, densenet161, efficientnet_lite0, or any timm model
-    pool: "gem" (p = 3, learned), "gap" or "max"
+    pool: "gem" (p = 3, learned), "gap", "max", or "netvlad64" with any number of clusters; the descriptors of NetVLAD
+        are so many times as long, and VGG ends before its last rectifier under it
     pretrained: True, "hub", "wheel" or False; see `weights.start_trunk`
     weights: a .safetensors or .pth file with torchvision's or timm's names, instead of `pretrained`
     train_blocks: how many of the last stages are trained (0, 1, 2, ... or "all"); see `backbone` for what
-        a stage is. The learned p of GeM is always trained.
+        a stage is. The weights of the pooling (p of GeM, the clusters of NetVLAD) are always trained.
     image_size: (height, width) [pixels] that images are brought to
     margin: the loss's margin τ, which also turns a distance into a predicted overlap
     update_statistics: whether the batch norms of trained stages learn new means and variances. Off, so that
@@ -72,7 +74,7 @@ class PlaceNet(nn.Module):
         update_statistics: bool = False,
     ) -> None:
         super().__init__()
-        make_pool(pool)  # a wrong name should show before a download
+        check_pool(pool)  # a wrong name should show before a download
         start = start_trunk(backbone, pretrained, weights, image_size)
         self._assemble(start, backbone, pool, train_blocks, margin, update_statistics)
 
@@ -103,8 +105,10 @@ class PlaceNet(nn.Module):
         update_statistics: bool,
     ) -> None:
         self.backbone, self.pool_name, self.timm_name = backbone, pool, start.trunk.timm_name
-        self.stages, self.pool = start.trunk.stages, make_pool(pool)
-        self.descriptor_size = start.trunk.channels
+        made = make_pool(pool, start.trunk.channels)
+        trunk = cut_for_netvlad(start.trunk) if isinstance(made, NetVLAD) else start.trunk
+        self.stages, self.pool = trunk.stages, made
+        self.descriptor_size = made.size if isinstance(made, NetVLAD) else trunk.channels
         self.preprocessing: Preprocessing = start.preprocessing
         self.source, self.notes = start.source, start.notes
         self.margin, self.update_statistics = margin, update_statistics
@@ -123,9 +127,13 @@ class PlaceNet(nn.Module):
 
     def trained(self, features: Tensor) -> Tensor:
         """Features at the cut -> descriptors (n, d)."""
-        pooled: Tensor = self.pool(run_stages(self._stages(trained=True), features))
+        pooled: Tensor = self.pool(self.last_map(features))
         with torch.autocast(pooled.device.type, enabled=False):
             return functional.normalize(pooled.float(), dim=1)
+
+    def last_map(self, features: Tensor) -> Tensor:
+        """Features at the cut -> the feature map that is pooled (n, c, h', w')."""
+        return run_stages(self._stages(trained=True), features)
 
     def frozen_trunk(self, fold: bool = True) -> nn.Module:
         """A copy of the frozen stages, equal to `frozen`; `fold` merges batch norms into convolutions."""

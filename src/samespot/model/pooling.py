@@ -1,4 +1,4 @@
-"""How a feature map becomes one vector: average, generalised mean (GeM) or maximum over all positions."""
+"""How a feature map becomes one vector: average, generalised mean (GeM), maximum, or NetVLAD over all positions."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import torch
 from torch import Tensor, nn
 
 from samespot.errors import InputError
+from samespot.model.netvlad import NetVLAD, netvlad_named
 
-POOLS = ("gap", "gem", "max")
+POOLS = ("gap", "gem", "max")  # that need no number of clusters
 
 
 class GlobalAverage(nn.Module):
@@ -48,9 +49,20 @@ class GeM(nn.Module):
         return f"p={self.p.item():.4f}, eps={self.eps}"
 
 
-def make_pool(name: str) -> nn.Module:
-    """`gap`, `gem` (p = 3, learned) or `max`."""
+def check_pool(name: str) -> None:
+    """Raise for a name that `make_pool` does not know."""
+    if name not in POOLS and netvlad_named(name) is None:
+        raise InputError(
+            f"pool {name!r} is not known; choose one of {', '.join(POOLS)}, netvlad16, netvlad64, or netvlad with "
+            "another number of clusters"
+        )
+
+
+def make_pool(name: str, channels: int) -> nn.Module:
+    """`gap`, `gem` (p = 3, learned), `max`, or `netvlad64` (any number of clusters; `netvlad64v2` with a bias) for
+    feature maps of so many channels."""
+    check_pool(name)
+    if (netvlad := netvlad_named(name)) is not None:
+        return NetVLAD(netvlad[0], channels, bias=netvlad[1])
     pools: dict[str, type[nn.Module]] = {"gap": GlobalAverage, "gem": GeM, "max": GlobalMax}
-    if name not in pools:
-        raise InputError(f"pool {name!r} is not known; choose one of {', '.join(POOLS)}")
     return pools[name]()

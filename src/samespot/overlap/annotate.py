@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from samespot.errors import InputError
 from samespot.overlap.labels import Block, PairLabels, check_choice, refuse_empty_tables, tables_meta
+from samespot.overlap.nearness import METRES, STEEPNESS, reach_of
 from samespot.overlap.sector import Measure, Sector, check_measure, compass_sector, pair_share
 from samespot.places.table import Places
 
@@ -109,6 +110,39 @@ def label_within(
     return PairLabels.from_blocks(blocks, (len(queries), len(places)), meta, out)
 
 
+def label_by_distance(
+    queries: Places,
+    places: Places,
+    metres: float = METRES,
+    steepness: float = STEEPNESS,
+    *,
+    out: str | Path | None = None,
+    block_pairs: int = BLOCK_PAIRS,
+    threads: int | None = None,
+    progress: Advance | None = None,
+) -> PairLabels:
+    """Soft labels by the distance on the ground alone, 0.5 at `metres` (see `soft_nearness`); headings do not matter.
+
+    steepness [1/m]: how fast similarity falls there. What is fainter than `FAINT` is 0.
+    """
+    for name, value in (("a distance", metres), ("a steepness", steepness)):
+        if not (value > 0 and math.isfinite(value)):
+            raise InputError(
+                f"{name} of {value:g} is not positive; the authors of soft labels take 15m,0.8/m"
+            )
+    _check_tables(queries, places)
+    meta = {
+        "measure": "distance",
+        "kind": "soft by distance",
+        "metres": float(metres),
+        "steepness": float(steepness),
+        **tables_meta(queries, places),
+    }
+    rule = PairRule(reach_of(metres, steepness), middle=float(metres), steepness=float(steepness))
+    blocks = _rows(queries.positions, places.positions, rule, block_pairs, _threads(threads), progress)
+    return PairLabels.from_blocks(blocks, (len(queries), len(places)), meta, out)
+
+
 def _threads(asked: int | None) -> int:
     """How many threads to use: all there are, or as many as asked for if there are so many."""
     if asked is not None and asked < 1:
@@ -181,12 +215,15 @@ _NO_SECTOR = Sector(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)  # a binary rule looks at
 
 
 class PairRule(NamedTuple):
-    """How similar a pair at most `metres` apart is: the share of two sectors, or 1 if turned by at most `degrees`."""
+    """How similar a pair at most `metres` apart is: the share of two sectors (graded), less the farther apart (where
+    there is a steepness), or 1 if turned by at most `degrees`."""
 
     metres: float
     degrees: float = 360.0
     graded: bool = False
     iou: bool = False
+    middle: float = 0.0  # [m] and ...
+    steepness: float = 0.0  # ... [1/m] of `soft_nearness`
 
 
 class Grid(NamedTuple):
@@ -308,6 +345,8 @@ def _similarity(a: Any, view: Sector, b: Any, rule: PairRule) -> float:  # pragm
         return 0.0
     if rule.graded:
         return pair_share(dx, dy, view, _sector_at(b), rule.iou)
+    if rule.steepness > 0.0:
+        return 1.0 / (1.0 + math.exp(rule.steepness * (math.sqrt(dx * dx + dy * dy) - rule.middle)))
     turn = abs(b[2] - a[2]) % 360.0
     return 1.0 if rule.degrees >= 180.0 or min(turn, 360.0 - turn) <= rule.degrees else 0.0
 

@@ -10,8 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from samespot.errors import InputError
-from samespot.overlap.annotate import Panoramas, UnknownHeading, label_pairs, label_within
+from samespot.overlap.annotate import (
+    Panoramas,
+    UnknownHeading,
+    label_by_distance,
+    label_pairs,
+    label_within,
+)
 from samespot.overlap.labels import LabelWriter, PairLabels
+from samespot.overlap.nearness import METRES, STEEPNESS, reach_of
 from samespot.overlap.sector import Measure
 from samespot.places.catalogue import data_set, open_places
 from samespot.places.table import MissingImages, Places
@@ -43,6 +50,19 @@ class Within:
 
 
 @dataclass(frozen=True)
+class SoftDistance:
+    """Soft labels by the distance alone: 0.5 so far apart [m], falling so fast [1/m]."""
+
+    metres: float = METRES
+    steepness: float = STEEPNESS
+
+    @property
+    def reach(self) -> float:
+        """Beyond it [m], similarity is 0."""
+        return reach_of(self.metres, self.steepness)
+
+
+@dataclass(frozen=True)
 class Points:
     """Graded 3D labels. `scene` makes the scene when it is needed: fusing depth takes a while."""
 
@@ -51,7 +71,7 @@ class Points:
     device: str = "cpu"
 
 
-Rule = Sectors | Within | Points
+Rule = Sectors | Within | SoftDistance | Points
 
 
 @dataclass(frozen=True)
@@ -100,7 +120,7 @@ def run_task(task: LabelTask, out: str | Path | None = None, progress: Progress 
         LabelWriter(out, (len(task.queries), len(task.places)), {})  # refuses other folders before any work
     if isinstance(task.rule, Points):
         return _label_by_points(task, task.rule, out, progress)
-    _load_kernels(binary=isinstance(task.rule, Within))
+    _load_kernels(sectors=isinstance(task.rule, Sectors))
     start = time.perf_counter()
     labels = _label_on_the_ground(task.queries, task.places, task.rule, out, progress)
     return Labelled(task, labels, time.perf_counter() - start)
@@ -109,7 +129,7 @@ def run_task(task: LabelTask, out: str | Path | None = None, progress: Progress 
 def _label_on_the_ground(
     queries: Places,
     places: Places,
-    rule: Sectors | Within,
+    rule: Sectors | Within | SoftDistance,
     out: str | Path | None = None,
     progress: Progress | None = None,
 ) -> PairLabels:
@@ -123,6 +143,8 @@ def _label_on_the_ground(
 
     if isinstance(rule, Within):
         return label_within(queries, places, rule.metres, rule.degrees, out=out, progress=advance)
+    if isinstance(rule, SoftDistance):
+        return label_by_distance(queries, places, rule.metres, rule.steepness, out=out, progress=advance)
     return label_pairs(
         queries,
         places,
@@ -137,11 +159,11 @@ def _label_on_the_ground(
 
 
 @cache
-def _load_kernels(binary: bool) -> None:
+def _load_kernels(sectors: bool) -> None:
     """Label two cameras, so that compiling or loading the kernels is not counted as labelling."""
     two = {"image": ["a", "b"], "easting": [0.0, 1.0], "northing": [0.0, 0.0], "heading": [0.0, 0.0]}
     cameras = Places.build(".", two, missing_images="ignore")
-    _label_on_the_ground(cameras, cameras, Within() if binary else Sectors())
+    _label_on_the_ground(cameras, cameras, Sectors() if sectors else Within())
 
 
 def _label_by_points(

@@ -127,7 +127,7 @@ def _fill(
         tell(len(vectors))
 
     store.open()
-    readers: list[Prefetched] = []
+    readers: list[Prefetched[Batch]] = []
     try:
         with tuned_for(device):
             readers += _readers(files, blocks, device)
@@ -150,7 +150,9 @@ def _fill(
     return dict(files.bad.reasons)
 
 
-def _readers(files: FileImages, blocks: list[tuple[int, int]], device: torch.device) -> list[Prefetched]:
+def _readers(
+    files: FileImages, blocks: list[tuple[int, int]], device: torch.device
+) -> list[Prefetched[Batch]]:
     nothing = np.empty(0, dtype=np.int64)
 
     def draw(step: int) -> Batch:
@@ -161,7 +163,7 @@ def _readers(files: FileImages, blocks: list[tuple[int, int]], device: torch.dev
     return [Prefetched(draw, files, some, 1, device) for some in steps]
 
 
-def _in_turn(readers: list[Prefetched]) -> Iterator[tuple[Batch, Loaded]]:
+def _in_turn(readers: list[Prefetched[Batch]]) -> Iterator[tuple[Batch, Loaded]]:
     """A block of the first reader, one of the second, …: the blocks in order."""
     sources = [iter(reader) for reader in readers]
     while True:

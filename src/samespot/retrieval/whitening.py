@@ -23,6 +23,9 @@ Vectors = NDArray[
 ]  # (n, d) float16, float32 or float64, possibly memory-mapped; an all-zero row is no image
 _FORMAT = "samespot whitening 1"
 _BLOCK_BYTES = 64 << 20  # float64 copies held at a time
+# with more images and more dims than this, so many images are drawn to fit on: as Patch-NetVLAD does, and the
+# products of 32,768 dims would take 8.6 GB
+MOST_IMAGES = 10_000
 _TENSORS = ("axes", "mean", "variances")
 
 
@@ -38,7 +41,7 @@ class Whitening:
     axes: NDArray[np.float64]  # (rank, d) orthonormal
     variances: NDArray[np.float64]  # (rank,) along the axes, descending; the sum is divided by images - 1
     fitted_on: str  # name of the set
-    images: int  # of it that were used
+    images: int  # of it that were used; 0 if that is not known
     left_out: int = 0  # of it that have no descriptor (all zero)
     version: str = ""  # of samespot, that fitted it
 
@@ -52,14 +55,26 @@ class Whitening:
         return len(self.mean)
 
     @classmethod
-    def fit(cls, descriptors: Vectors, fitted_on: str, *, progress: Progress | None = None) -> Whitening:
-        """Fit to the rows of (n, d) that are not all zero; read twice block by block, summed in float64."""
+    def fit(
+        cls,
+        descriptors: Vectors,
+        fitted_on: str,
+        *,
+        most: int | None = None,
+        progress: Progress | None = None,
+    ) -> Whitening:
+        """Fit to the rows of (n, d) that are not all zero; read twice block by block, summed in float64.
+
+        Only the `most` strongest axes are found and kept, or all. Of more than `MOST_IMAGES` images with more dims
+        than that, so many are drawn, always the same ones.
+        """
         import samespot
 
         if descriptors.ndim != 2 or descriptors.dtype.kind != "f" or descriptors.shape[1] == 0:
             raise InputError(
                 f"{fitted_on}: descriptors are {descriptors.dtype} {descriptors.shape}; expected floats (images, dims)"
             )
+        descriptors = _at_most(descriptors, MOST_IMAGES)
         mean, images = _mean(descriptors, fitted_on, progress)
         if images < 2:
             raise InputError(
@@ -67,7 +82,7 @@ class Whitening:
             )
         # the smaller of the two products tells the same axes
         find = _axes_by_covariance if images > len(mean) else _axes_by_images
-        variances, axes = find(descriptors, mean, images, progress)
+        variances, axes = find(descriptors, mean, images, most, progress)
         rank = _rank(variances, images, mean)
         if rank == 0:
             raise InputError(
@@ -84,6 +99,27 @@ class Whitening:
             len(descriptors) - images,
             str(samespot.__version__),
         )
+
+    @classmethod
+    def from_affine(cls, weight: NDArray[Any], bias: NDArray[Any], fitted_on: str) -> Whitening:
+        """The whitening that takes v to weight · v + bias, then to length 1, as others publish theirs.
+
+        weight: (dims, d) with independent rows, bias: (dims,). Rows come strongest axis (shortest row) first.
+        Exact: the mean is a solution of weight · mean = -bias, the shortest one.
+        """
+        import samespot
+
+        lengths = np.linalg.norm(weight.astype(np.float64, copy=False), axis=1)
+        if weight.ndim != 2 or weight.shape[0] > weight.shape[1] or not (lengths > 0).all():
+            raise InputError(
+                f"{fitted_on}: a projection of {weight.shape} is no whitening; expected (dims, d) with dims up to d "
+                "and no row of zeros"
+            )
+        order = np.argsort(lengths, kind="stable")
+        lengths = lengths[order]
+        axes = weight[order].astype(np.float64) / lengths[:, None]
+        mean = _solve_rows(axes, -bias[order].astype(np.float64) / lengths, fitted_on)
+        return cls(mean, axes, 1 / lengths**2, fitted_on, 0, 0, str(samespot.__version__))
 
     def __call__(self, vectors: Vectors, dims: int) -> NDArray[np.float32]:
         """(n, d) -> (n, dims) float32 unit rows; all-zero rows stay zero."""
@@ -136,6 +172,10 @@ class Whitening:
     def _check_dims(self, dims: int) -> int:
         if dims < 1:
             raise InputError(f"whitening to {dims} dims: give at least 1")
+        if dims > self.rank and not self.images:
+            raise InputError(
+                f"{dims} dims asked, but the whitening ({self.fitted_on}) has {self.rank}; ask for at most {self.rank}"
+            )
         if dims > self.rank:
             raise InputError(
                 f"{dims} dims asked, but the {self.images} images that it was fitted on span only {self.rank}; "
@@ -187,6 +227,14 @@ class Whitening:
         return whitening
 
 
+def _at_most(descriptors: Vectors, most: int) -> Vectors:
+    """All rows, or `most` of them where neither way to the axes would be short."""
+    if min(descriptors.shape) <= most:
+        return descriptors
+    chosen = np.random.default_rng(0).choice(len(descriptors), most, replace=False)
+    return descriptors[np.sort(chosen)]
+
+
 def _mean(descriptors: Vectors, name: str, progress: Progress | None) -> tuple[NDArray[np.float64], int]:
     """Mean of the rows that are not all zero, and how many they are."""
     total, images = np.zeros(descriptors.shape[1]), 0
@@ -204,9 +252,9 @@ def _mean(descriptors: Vectors, name: str, progress: Progress | None) -> tuple[N
 
 
 def _axes_by_covariance(
-    descriptors: Vectors, mean: NDArray[np.float64], images: int, progress: Progress | None
+    descriptors: Vectors, mean: NDArray[np.float64], images: int, most: int | None, progress: Progress | None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Variances, descending, and the axes (d, d), from the covariance of the dims."""
+    """Variances, descending, and the axes (d, d) or (most, d), from the covariance of the dims."""
     products = np.zeros((len(mean), len(mean)))
     for part in _parts(*descriptors.shape):
         block, there = _read(descriptors, part)
@@ -214,12 +262,11 @@ def _axes_by_covariance(
         block[~there] = 0
         products += block.T @ block
         _tell(progress, part.stop, len(descriptors), 1)
-    variances, vectors = np.linalg.eigh(products / (images - 1))
-    return variances[::-1], vectors.T[::-1]
+    return _strongest(products / (images - 1), most)
 
 
 def _axes_by_images(
-    descriptors: Vectors, mean: NDArray[np.float64], images: int, progress: Progress | None
+    descriptors: Vectors, mean: NDArray[np.float64], images: int, most: int | None, progress: Progress | None
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The same from the products of the images: with fewer images than dims a smaller matrix, (images, images)."""
     rows = np.flatnonzero([bool(np.any(row)) for row in descriptors])
@@ -229,14 +276,47 @@ def _axes_by_images(
         columns = descriptors[:, run][rows] - mean[run]
         products += columns @ columns.T
         _tell(progress, run.stop, len(mean), 1)
-    shares = np.linalg.eigh(products)[1].T[::-1]  # of each image in an axis
-    axes = np.empty((images, len(mean)))
+    shares = _strongest(products, most)[1]  # of each image in an axis
+    axes = np.empty((len(shares), len(mean)))
     for run in runs:
         axes[:, run] = shares @ (descriptors[:, run][rows] - mean[run])
     lengths = np.linalg.norm(axes, axis=1)
     axes /= np.where(lengths > 0, lengths, 1)[:, None]
     order = np.argsort(-lengths, kind="stable")  # equal ones may have changed places by rounding
     return lengths[order] ** 2 / (images - 1), axes[order]
+
+
+def _strongest(
+    products: NDArray[np.float64], most: int | None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Eigenvalues of a symmetric matrix, descending, and the eigenvectors as rows; all, or so many."""
+    if most is None or most >= len(products):
+        values, vectors = np.linalg.eigh(products)
+    else:
+        from scipy.linalg import eigh
+
+        within = (len(products) - most, len(products) - 1)
+        values, vectors = eigh(products, subset_by_index=within, overwrite_a=True, check_finite=False)
+    return values[::-1], vectors.T[::-1]
+
+
+def _solve_rows(axes: NDArray[np.float64], wanted: NDArray[np.float64], name: str) -> NDArray[np.float64]:
+    """The shortest x with axes @ x = wanted, for rows of length 1 that are nearly or fully orthogonal, or not."""
+    x, enough = np.zeros(axes.shape[1]), 1e-12 * float(np.abs(wanted).max(initial=1e-30))
+    for _ in range(
+        8
+    ):  # orthogonal rows but for rounding: each round takes the rounding's share of what is left
+        left = wanted - axes @ x
+        if np.abs(left).max() <= enough:
+            return x
+        x += axes.T @ left
+    try:
+        x = axes.T @ np.linalg.solve(axes @ axes.T, wanted)
+    except np.linalg.LinAlgError:
+        x[:] = np.nan
+    if not np.allclose(axes @ x, wanted, rtol=0, atol=1e-6 * float(np.abs(wanted).max(initial=1e-30))):
+        raise InputError(f"{name}: rows of the projection depend on one another, so it has no mean")
+    return x
 
 
 def _rank(variances: NDArray[np.float64], images: int, mean: NDArray[np.float64]) -> int:

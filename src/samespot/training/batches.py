@@ -34,7 +34,8 @@ class Batch:
     """Pairs of images, by number (see `ImageList`), and their similarity.
 
     `in_batch` is the similarity of all images of the batch, queries first, then matches, for the loss over all
-    pairs; NaN where a pair does not count (one photo twice, or no label).
+    pairs; NaN where a pair does not count (one photo twice, or no label). `negatives` are there for losses of tuples;
+    the matches are then the positives.
     """
 
     step: int
@@ -46,6 +47,7 @@ class Batch:
     match_images: NDArray[np.int64]  # (n,)
     redrawn: int  # queries that had no match of the class drawn for them
     in_batch: NDArray[np.float32] | None = None  # (2n, 2n)
+    negatives: NDArray[np.int64] | None = None  # (n, N) image numbers, -1 where a tuple has fewer
 
     def __len__(self) -> int:
         return len(self.queries)
@@ -53,20 +55,28 @@ class Batch:
     def part(self, rank: int, processes: int) -> Batch:
         """The pairs of one of several processes. `in_batch` stays whole."""
         mine = slice(rank * len(self) // processes, (rank + 1) * len(self) // processes)
-        names = ("sets", "queries", "matches", "similarity", "query_images", "match_images")
+        names = ["sets", "queries", "matches", "similarity", "query_images", "match_images"]
+        if self.negatives is not None:
+            names.append("negatives")
         return replace(self, **{name: getattr(self, name)[mine] for name in names})
 
     @property
     def images(self) -> NDArray[np.int64]:
-        """(2n,) queries, then matches."""
-        return np.concatenate([self.query_images, self.match_images])
+        """(2n,) queries, then matches; or (2n + nN,), then all negatives of the first query, of the second, ..."""
+        pairs = [self.query_images, self.match_images]
+        if self.negatives is None:
+            return np.concatenate(pairs)
+        # a negative that is not there is the query itself, which is read anyway, and does not count
+        filled = np.where(self.negatives < 0, self.query_images[:, None], self.negatives)
+        return np.concatenate([*pairs, filled.ravel()])
 
 
 class Batches:
     """`batches(step)` is the batch of that step.
 
     order: "uniform" draws each query at random; "refill" shows every query once an epoch, in a random order that
-    is worked through `refill` queries at a time. Sets are chosen in proportion to their queries.
+    is worked through `refill` queries at a time. Sets are chosen in proportion to their queries. `graded`: where
+    labels are binary, `in_batch` is graded by distance.
     """
 
     def __init__(
@@ -79,6 +89,7 @@ class Batches:
         order: QueryOrder = "uniform",
         refill: int = REFILL,
         panoramas: bool = True,
+        graded: bool = False,
     ) -> None:
         if not sets:
             raise InputError("no labelled sets to draw batches from; give at least one label folder")
@@ -93,13 +104,13 @@ class Batches:
         self.sets, self.pairs, self.seed, self.order, self.refill = sets, pairs, seed, order, refill
         self.strategy = strategy_named(strategy) if isinstance(strategy, str) else strategy
         self.images: ImageList = images_of(sets)
-        self._views = [_View(one, panoramas) for one in sets]
+        self._views = [View(one, panoramas) for one in sets]
         self._starts = np.concatenate([[0], np.cumsum([len(view.queries) for view in self._views])])
         if self.query_count == 0:
             raise InputError("every query is a panorama, and panoramas are left out; pass panoramas=True")
         self._low = np.array([c.low for c in self.strategy.classes])
         self._high = np.array([c.high for c in self.strategy.classes])
-        self._in_batch = InBatchSimilarity(sets) if self.strategy.all_pairs else None
+        self._in_batch = InBatchSimilarity(sets, graded=graded) if self.strategy.all_pairs else None
         self._orders: dict[int, NDArray[np.int64]] = {}
         self._with_match: dict[str, NDArray[np.int64]] = {}
 
@@ -252,10 +263,11 @@ def batches_of(options: TrainingOptions, sets: list[LabelledSet]) -> Batches:
         order=options.order,
         refill=options.refill,
         panoramas=options.panoramas,
+        graded=options.loss == "log-ratio",
     )
 
 
-class _View:
+class View:
     """A labelled set as the kernels want it: plain arrays (a memory map stays one) and the queries allowed."""
 
     def __init__(self, one: LabelledSet, panoramas: bool) -> None:
@@ -264,6 +276,7 @@ class _View:
         if len(skipped) and skipped.all():
             raise InputError(f"{one.places.root}: every map image is a panorama, and they are left out")
         skipped = skipped if skipped.any() else np.zeros(0, dtype=bool)
+        self.skipped = skipped  # (map,) or (0,) where none is
         self.arrays: Any = (
             np.asarray(labels.indptr),
             np.asarray(labels.columns),

@@ -23,6 +23,10 @@ class TrainingStopped(InputError):  # noqa: N818 - nothing is wrong with a run t
     """Training cannot go on; one line says why, at which step, and what is kept."""
 
 
+class StopRequested(TrainingStopped):
+    """The user asked for it, by Ctrl-C or a polite kill."""
+
+
 class Checkpoints:
     """The checkpoints of a run, newest last. Each is a file of tensors and plain values, and its digest."""
 

@@ -2,7 +2,7 @@
 
 The gradient is always that of the mean loss over the global batch:
 
-- losses of pairs: each micro-batch adds its share of the sum, and nothing else couples the pairs;
+- losses of pairs and of tuples: each micro-batch adds its share of the sum, and nothing else couples them;
 - losses of a batch: every descriptor meets every other, so descriptors are first computed without a graph, the loss is
   derived with respect to them, and each micro-batch is run again to carry its part back (gradient caching).
 
@@ -55,6 +55,7 @@ class Learner:
         self.options, self.device, self.autocast = options, device, autocast
         self.objective = objective_of(options)
         self.rank, self.processes, self.half = rank, processes, half
+        self.passes = 0  # images that went through the trained part here, whatever for
         # folded on the CPU, in full precision: TF32 would blur the check that folding changes nothing
         trunk = net.cpu().frozen_trunk(fold=True)
         self.net = net.to(device).to(memory_format=torch.channels_last)
@@ -92,23 +93,35 @@ class Learner:
 
     def describe(self, features: Tensor) -> Tensor:
         """Features at the cut -> descriptors (n, d) in float32, with a graph where gradients are on."""
+        self.passes += len(features)
         with self.autocast():
             return self._trained(features)
 
-    def describe_images(self, images: Tensor) -> Tensor:
-        """uint8 images on the device -> descriptors, without a graph and without learning from them."""
+    def describe_loaded(self, loaded: Loaded) -> Tensor:
+        """Images or features on the device -> descriptors, without a graph and without learning from them."""
         was_training = self.net.training
         self.net.eval()
         with torch.inference_mode():
-            descriptors = self.describe(self.frozen(images))
+            descriptors = self.describe(self._features(loaded, np.arange(len(loaded.good)), None))
         self.net.train(was_training)
         return descriptors
+
+    def last_maps(self, loaded: Loaded) -> Tensor:
+        """The feature maps (n, c, h, w) that are pooled, of loaded images, without a graph."""
+        was_training = self.net.training
+        self.net.eval()
+        with torch.no_grad(), self.autocast():
+            maps = self.net.last_map(self._features(loaded, np.arange(len(loaded.good)), None))
+        self.net.train(was_training)
+        return maps
 
     # ---- one batch ----
 
     def backward(self, batch: Batch, loaded: Loaded) -> StepStats:
         """Add the gradient of this process's part of a batch to the parameters. `batch` is that part."""
         rows = self._augmentation_rows(batch)
+        if batch.negatives is not None:
+            return self._backward_tuples(batch, batch.negatives, loaded, rows)
         if batch.in_batch is not None:
             return self._backward_all(batch.in_batch, loaded, rows)
         return self._backward_pairs(batch, loaded, rows)
@@ -138,6 +151,31 @@ class Learner:
             x, y = self.describe(self._features(loaded, both, rows)).chunk(2)
             here = slice(int(part[0]), int(part[-1]) + 1)
             losses = pair_loss(x, y, similarity[here], self.options)
+            partial = (losses * weight[here]).sum() / everywhere
+            torch.autograd.backward(partial)
+            loss += partial.detach()
+            zero += ((losses.detach() <= 0) * weight[here]).sum() / everywhere
+        return StepStats(loss, zero)
+
+    def _backward_tuples(
+        self, batch: Batch, negatives: NDArray[np.int64], loaded: Loaded, rows: Augmentation | None
+    ) -> StepStats:
+        tuple_loss = self.objective.tuples
+        assert tuple_loss is not None
+        tuples, everywhere = len(batch), len(batch) * self.processes
+        readable = loaded.good[2 * tuples :].reshape(negatives.shape) & (negatives >= 0)
+        counted = send(readable, self.device)
+        # a tuple without its query, its positive or any negative weighs nothing; the mean stays over all
+        whole = loaded.good[:tuples] & loaded.good[tuples : 2 * tuples] & readable.any(axis=1)
+        weight = send(whole.astype(np.float32), self.device)
+        loss, zero = torch.zeros((), device=self.device), torch.zeros((), device=self.device)
+        for part in self._micro_batches(tuples):
+            images = _rows_of_tuples(part, tuples, negatives.shape[1])
+            described = self.describe(self._features(loaded, images, rows))
+            queries, positives = described[: 2 * len(part)].chunk(2)
+            others = described[2 * len(part) :].view(len(part), negatives.shape[1], -1)
+            here = slice(int(part[0]), int(part[-1]) + 1)
+            losses = tuple_loss(queries, positives, others, counted[here], self.options)
             partial = (losses * weight[here]).sum() / everywhere
             torch.autograd.backward(partial)
             loss += partial.detach()
@@ -192,8 +230,9 @@ class Learner:
             return None
         pairs, first = len(batch) * self.processes, len(batch) * self.rank
         mine = first + np.arange(len(batch))
-        drawn = draw_augmentation(o.seed, batch.step, 2 * pairs, o.augment, o.crop, o.flip)
-        return drawn[np.concatenate([mine, pairs + mine])]
+        negatives = 0 if batch.negatives is None else batch.negatives.shape[1]
+        drawn = draw_augmentation(o.seed, batch.step, (2 + negatives) * pairs, o.augment, o.crop, o.flip)
+        return drawn[_rows_of_tuples(mine, pairs, negatives)]
 
     # ---- several processes ----
 
@@ -213,6 +252,12 @@ class Learner:
         pairs = images // 2
         mine = self.rank * pairs + torch.arange(pairs, device=self.device)
         return torch.cat([mine, self.processes * pairs + mine])
+
+
+def _rows_of_tuples(part: NDArray[np.int64], tuples: int, negatives: int) -> NDArray[np.int64]:
+    """Where the images of some tuples (or pairs, which have no negatives) are among those of all."""
+    others = 2 * tuples + part[:, None] * negatives + np.arange(negatives)
+    return np.concatenate([part, tuples + part, others.ravel()])
 
 
 def _prepare_trunk(trunk: nn.Module, device: torch.device, half: torch.dtype | None) -> nn.Module:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -18,7 +18,6 @@ from torch import Tensor
 
 from samespot.errors import InputError
 from samespot.model.preprocess import Preprocessing, read_image
-from samespot.training.batches import Batch
 from samespot.training.sets import ImageList
 
 MOST_WORKERS = 16
@@ -232,26 +231,36 @@ def available_memory() -> int:
     return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
 
 
+class Drawn(Protocol):
+    """Anything whose images are to be loaded: a batch, or a block of images to describe."""
+
+    @property
+    def images(self) -> NDArray[np.int64]: ...
+
+
+D = TypeVar("D", bound=Drawn)
+
+
 @dataclass(frozen=True)
-class _Ready:
-    batch: Batch
+class _Ready(Generic[D]):
+    batch: D
     loaded: Loaded
     event: Any = None  # when the copies to the GPU are done
 
 
-class Prefetched:
+class Prefetched(Generic[D]):
     """Batches with their images, `depth` of them ahead, in order. Iterate, then close."""
 
     def __init__(
-        self, draw: Callable[[int], Batch], source: Source, steps: range, depth: int, device: torch.device
+        self, draw: Callable[[int], D], source: Source, steps: range, depth: int, device: torch.device
     ) -> None:
         self._draw, self._source, self._steps, self._device = draw, source, steps, device
-        self._ready: queue.Queue[_Ready | BaseException | None] = queue.Queue(maxsize=depth)
+        self._ready: queue.Queue[_Ready[D] | BaseException | None] = queue.Queue(maxsize=depth)
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="batches", daemon=True)
         self._thread.start()
 
-    def __iter__(self) -> Iterator[tuple[Batch, Loaded]]:
+    def __iter__(self) -> Iterator[tuple[D, Loaded]]:
         while (item := self._ready.get()) is not None:
             if isinstance(item, BaseException):
                 raise item
@@ -283,7 +292,7 @@ class Prefetched:
     def _side_stream(self) -> Any:
         return _cuda.Stream(self._device) if self._device.type == "cuda" else None
 
-    def _next(self, step: int) -> _Ready:
+    def _next(self, step: int) -> _Ready[D]:
         batch = self._draw(step)
         loaded = self._source.load(batch.images)
         event = None
@@ -292,7 +301,7 @@ class Prefetched:
             event.record(torch.cuda.current_stream(self._device))
         return _Ready(batch, loaded, event)
 
-    def _put(self, item: _Ready | BaseException | None) -> None:
+    def _put(self, item: _Ready[D] | BaseException | None) -> None:
         while not self._closed.is_set():
             try:
                 return self._ready.put(item, timeout=0.1)

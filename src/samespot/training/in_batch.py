@@ -8,6 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from samespot.overlap.nearness import soft_nearness
 from samespot.overlap.sector import compass_sector, pair_share
 from samespot.places.table import Places
 from samespot.training.sets import LabelledSet
@@ -16,13 +17,14 @@ from samespot.training.sets import LabelledSet
 class InBatchSimilarity:
     """Similarity matrices of batches, by the rule that the labels of each set were made with.
 
-    Labels of a field of view or of "within so many metres" are computed from the positions, so they are known
+    Labels of a field of view or by the distance on the ground are computed from the positions, so they are known
     between two queries, too. Any other labels (3D, the reference's files) are looked up; there two queries, or two
     map photos, have a similarity only where the table was labelled against itself. Else it is unknown: NaN.
     """
 
-    def __init__(self, sets: list[LabelledSet]) -> None:
-        self._rules = [_rule(one) for one in sets]
+    def __init__(self, sets: list[LabelledSet], *, graded: bool = False) -> None:
+        """graded: binary labels within so many metres are graded by distance, for a loss that needs degrees."""
+        self._rules = [_rule(one, graded) for one in sets]
 
     def __call__(
         self,
@@ -42,12 +44,14 @@ class InBatchSimilarity:
         return matrix
 
 
-def _rule(one: LabelledSet) -> Any:
+def _rule(one: LabelledSet, graded: bool) -> Any:
     meta = one.labels.meta
     if meta.get("measure") in ("overlap", "iou") and "theta" in meta and "radius" in meta:
         return _FieldOfView(one)
     if meta.get("measure") == "within" and "metres" in meta:
-        return _Within(one)
+        return _Within(one, graded)
+    if meta.get("measure") == "distance" and "steepness" in meta:
+        return _SoftDistance(one)
     return _Stored(one)
 
 
@@ -74,19 +78,40 @@ def _cameras(table: Places, meta: dict[str, Any]) -> NDArray[np.float64]:
 
 
 class _Within:
-    def __init__(self, one: LabelledSet) -> None:
+    """1 within the limits. Graded: 1 at the same spot, 0.5 at the limit, 0 from twice as far or beyond the angle."""
+
+    def __init__(self, one: LabelledSet, graded: bool) -> None:
         self._sides = [table.positions for table in (one.queries, one.places)]
         self._metres, self._degrees = float(one.labels.meta["metres"]), one.labels.meta.get("degrees")
+        self._graded = graded
 
     def __call__(self, queries: NDArray[np.int64], matches: NDArray[np.int64]) -> NDArray[np.float32]:
         at = np.concatenate([self._sides[0][queries], self._sides[1][matches]])
-        apart2 = ((at[:, None, :2] - at[None, :, :2]) ** 2).sum(axis=2)
+        apart2 = _squared_metres(at)
         near = apart2 <= self._metres * self._metres
+        if self._graded:
+            near = np.maximum(1.0 - np.sqrt(apart2) / (2.0 * self._metres), 0.0)
         if self._degrees is not None:
             turn = np.abs(at[:, None, 2] - at[None, :, 2]) % 360.0
-            near &= np.minimum(turn, 360.0 - turn) <= self._degrees
-        within: NDArray[np.float32] = near.astype(np.float32)
-        return within
+            near = near * (np.minimum(turn, 360.0 - turn) <= self._degrees)
+        return near.astype(np.float32)
+
+
+class _SoftDistance:
+    def __init__(self, one: LabelledSet) -> None:
+        self._sides = [table.positions for table in (one.queries, one.places)]
+        meta = one.labels.meta
+        self._metres, self._steepness = float(meta["metres"]), float(meta["steepness"])
+
+    def __call__(self, queries: NDArray[np.int64], matches: NDArray[np.int64]) -> NDArray[np.float32]:
+        apart = np.sqrt(_squared_metres(np.concatenate([self._sides[0][queries], self._sides[1][matches]])))
+        return soft_nearness(apart, self._metres, self._steepness).astype(np.float32)
+
+
+def _squared_metres(positions: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(n, n) between positions (n, 3)."""
+    apart = positions[:, None, :2] - positions[None, :, :2]
+    return np.asarray((apart**2).sum(axis=2))
 
 
 class _Stored:

@@ -17,22 +17,21 @@ from typing import Literal
 
 from torch import Tensor
 
+from samespot.training.average_precision_loss import average_precision_loss
+from samespot.training.log_ratio_loss import log_ratio_loss
 from samespot.training.loss import all_pairs_loss, pair_losses
+from samespot.training.multi_similarity_loss import multi_similarity_loss, require_metric_learning
 from samespot.training.options import TrainingOptions
+from samespot.training.soft_contrastive_loss import soft_contrastive_loss
 from samespot.training.strategies import strategy_named
+from samespot.training.tuple_losses import sare_independent_losses, sare_joint_losses, triplet_losses
+from samespot.training.whole_batch import BatchResult
 
+_TRAINED_WITH = "trained with the loss"
 Kind = Literal["pairs", "batch", "tuples"]
 PairLoss = Callable[[Tensor, Tensor, Tensor, TrainingOptions], Tensor]
-BatchLoss = Callable[[Tensor, Tensor, TrainingOptions], "BatchResult"]
-TupleLoss = Callable[[Tensor, Tensor, Tensor, TrainingOptions], Tensor]
-
-
-@dataclass(frozen=True)
-class BatchResult:
-    """Of a loss over a whole batch. Tensors, so that nothing waits for the device."""
-
-    loss: Tensor  # ()
-    zero_share: Tensor  # () share of its terms that are 0: they teach nothing
+BatchLoss = Callable[[Tensor, Tensor, TrainingOptions], BatchResult]
+TupleLoss = Callable[[Tensor, Tensor, Tensor, Tensor, TrainingOptions], Tensor]
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class Objective:
 
     pairs:  (x (n, d), y (n, d), similarity (n,), options) -> (n,) losses
     batch:  (descriptors (n, d), similarity (n, n), NaN where a pair does not count, options) -> BatchResult
-    tuples: (queries (n, d), positives (n, d), negatives (n, N, d), options) -> (n,) losses
+    tuples: (queries (n, d), positives (n, d), negatives (n, N, d), counted (n, N), options) -> (n,) losses
     """
 
     name: str
@@ -64,11 +63,46 @@ def _contrastive_all(descriptors: Tensor, similarity: Tensor, options: TrainingO
     return BatchResult(result.loss, result.zero_share)
 
 
+def _average_precision(descriptors: Tensor, similarity: Tensor, options: TrainingOptions) -> BatchResult:
+    return average_precision_loss(descriptors, similarity, options.ap_bins)
+
+
+def _soft_contrastive(descriptors: Tensor, similarity: Tensor, options: TrainingOptions) -> BatchResult:
+    return soft_contrastive_loss(descriptors, similarity)
+
+
+def _log_ratio(descriptors: Tensor, similarity: Tensor, options: TrainingOptions) -> BatchResult:
+    return log_ratio_loss(descriptors, similarity)
+
+
+def _multi_similarity(descriptors: Tensor, similarity: Tensor, options: TrainingOptions) -> BatchResult:
+    return multi_similarity_loss(descriptors, similarity)
+
+
+def _triplet(q: Tensor, p: Tensor, negatives: Tensor, counted: Tensor, options: TrainingOptions) -> Tensor:
+    return triplet_losses(q, p, negatives, counted, options.triplet_margin)
+
+
+def _sare_ind(q: Tensor, p: Tensor, negatives: Tensor, counted: Tensor, options: TrainingOptions) -> Tensor:
+    return sare_independent_losses(q, p, negatives, counted)
+
+
+def _sare_joint(q: Tensor, p: Tensor, negatives: Tensor, counted: Tensor, options: TrainingOptions) -> Tensor:
+    return sare_joint_losses(q, p, negatives, counted)
+
+
 OBJECTIVES = {
     one.name: one
     for one in (
         Objective("contrastive", "Leyva-Vallina et al. 2021", pairs=_contrastive),
         Objective("contrastive, all pairs", "samespot", batch=_contrastive_all),
+        Objective("ap", "Revaud et al. 2019", batch=_average_precision),
+        Objective("soft-contrastive", "Thoma et al. 2020", batch=_soft_contrastive),
+        Objective("log-ratio", "Kim et al. 2019", batch=_log_ratio),
+        Objective("multi-similarity", "Wang et al. 2019", batch=_multi_similarity),
+        Objective("triplet", "Arandjelović et al. 2016", tuples=_triplet),
+        Objective("sare-ind", "Liu et al. 2019", tuples=_sare_ind),
+        Objective("sare-joint", "Liu et al. 2019", tuples=_sare_joint),
     )
 }
 
@@ -78,4 +112,16 @@ def objective_of(options: TrainingOptions) -> Objective:
     name: str = options.loss
     if name == "contrastive" and strategy_named(options.batches).all_pairs:
         name = "contrastive, all pairs"
+    if name == "multi-similarity":
+        require_metric_learning()
     return OBJECTIVES[name]
+
+
+def model_notes(notes: tuple[str, ...], options: TrainingOptions) -> tuple[str, ...]:
+    """A model's notes with what its loss makes of distances: only the contrastive loss lets a pair rest where its
+    overlap says. A note of an earlier training goes."""
+    kept = tuple(note for note in notes if not note.startswith(_TRAINED_WITH))
+    if options.loss == "contrastive":
+        return kept
+    note = f"{_TRAINED_WITH} {options.loss} ({OBJECTIVES[options.loss].source})"
+    return (*kept, f"{note}: 1 − d/τ does not predict the overlap; use the calibrated prediction")

@@ -8,11 +8,20 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
 from samespot.errors import InputError
+from samespot.training.average_precision_loss import BINS
 from samespot.training.loss import CLASS_WEIGHTS, MARGIN, checked_class_weights
 from samespot.training.strategies import strategy_named
+from samespot.training.tuple_losses import TRIPLET_MARGIN
 
 # the paper's first learning rates: pairs of graded similarity bear ten times the binary one
 GRADED_RATE, BINARY_RATE = 0.1, 0.01
+# other losses: with SGD, a first step about as long as that of batches A at 0.1 (measured, see docs/comparators.md)
+LOSS_RATES = {"ap": 0.04, "soft-contrastive": 0.1, "log-ratio": 0.2, "multi-similarity": 0.1}
+# losses that compare every image of a batch with all others, and so need batches of all pairs
+BATCH_LOSSES = ("ap", "soft-contrastive", "log-ratio", "multi-similarity")
+# losses that draw no pairs: their tuples are mined
+TUPLE_LOSSES = ("triplet", "sare-ind", "sare-joint")
+AUTO = "auto"  # batches that fit the loss
 # settings that change how fast a run goes or what it reports, never what it learns (micro-batches: but for rounding)
 FREE = {
     "micro_pairs",
@@ -42,19 +51,36 @@ class TrainingOptions:
     image_size: tuple[int, int] = (480, 640)  # height, width [pixels]
 
     # loss and batches
-    loss: Literal["contrastive"] = "contrastive"
+    loss: Literal[
+        "contrastive",
+        "ap",
+        "soft-contrastive",
+        "log-ratio",
+        "multi-similarity",
+        "triplet",
+        "sare-ind",
+        "sare-joint",
+    ] = "contrastive"
     margin: float = MARGIN
-    batches: str = "A"  # A, B, C, D, binary, all, or fractions
+    ap_bins: int = BINS  # for `ap`: similarities are sorted into so many
+    batches: str = AUTO  # A, B, C, D, binary, all, or fractions; auto: as the loss needs, A if nothing else
     class_weights: tuple[float, float, float] = CLASS_WEIGHTS  # for `all`: positives, soft, hard negatives
-    batch_pairs: int = 64  # of one step, over all processes
+    batch_pairs: int = 64  # of one step, over all processes; tuples for a loss of tuples
     order: Literal["uniform", "refill"] = "uniform"
     refill: int = 10_000  # queries
     panoramas: bool = True
     seed: int = 0
 
+    # tuples: a query, a positive and negatives, for triplet and sare
+    triplet_margin: float = TRIPLET_MARGIN  # of squared distances
+    negatives: int = 10  # of a query
+    mining: Literal["hard", "random"] = "hard"
+    mine_every: int = 1_000  # queries; at most an epoch
+    mine_pool: int = 1_000  # map images among which negatives are looked for
+
     # optimiser and its rate
     optimiser: Literal["sgd", "adamw"] = "sgd"
-    learning_rate: float | None = None  # None: 0.1, or 0.01 with binary batches
+    learning_rate: float | None = None  # None: 0.1, or 0.01 with binary batches, or as `LOSS_RATES` say
     momentum: float = 0.0
     weight_decay: float = 0.0
     schedule: Literal["step", "cosine", "constant"] = "step"
@@ -95,15 +121,18 @@ class TrainingOptions:
     tensorboard: bool = True
 
     def __post_init__(self) -> None:
+        if self.batches == AUTO:
+            object.__setattr__(self, "batches", _fitting_batches(self.loss))
         strategy_named(self.batches)
         object.__setattr__(self, "class_weights", checked_class_weights(self.class_weights))
         object.__setattr__(self, "image_size", tuple(self.image_size))
         _at_least(
             self, 1, "batch_pairs", "refill", "checkpoint_every", "keep_checkpoints", "log_every", "prefetch"
         )
+        _at_least(self, 1, "negatives", "mine_every", "mine_pool")
         _at_least(self, 1, "steps", "micro_pairs", "drop_pairs", "workers", optional=True)
         _at_least(self, 0, "validate_every", "warmup_pairs", "momentum", "weight_decay", "augment", "crop")
-        for name in ("margin", "epochs", "drop_factor", "learning_rate", "drop_epochs"):
+        for name in ("margin", "triplet_margin", "epochs", "drop_factor", "learning_rate", "drop_epochs"):
             value = getattr(self, name)
             if value is not None and not (value > 0 and math.isfinite(value)):
                 raise InputError(f"{_flag(name)} {value:g} must be above 0")
@@ -113,6 +142,8 @@ class TrainingOptions:
             )
         for field in fields(self):
             _check_choice(self, field.name, str(field.type))
+        _at_least(self, 2, "ap_bins")
+        _check_batches(self)
         if self.cache_frozen != "no" and self.augmented:
             raise InputError(
                 "--cache-frozen keeps what the frozen part makes of each image, but augmentation changes the image "
@@ -128,7 +159,8 @@ class TrainingOptions:
         """The learning rate at the start."""
         if self.learning_rate is not None:
             return self.learning_rate
-        return BINARY_RATE if strategy_named(self.batches).binary else GRADED_RATE
+        usual = BINARY_RATE if strategy_named(self.batches).binary else GRADED_RATE
+        return LOSS_RATES.get(self.loss, usual)
 
     def to_dict(self) -> dict[str, Any]:
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
@@ -143,6 +175,9 @@ class TrainingOptions:
         return cls(**given)
 
     def with_changes(self, **changes: Any) -> TrainingOptions:
+        """A copy. Another loss brings the batches that fit it, unless they are changed, too."""
+        if changes.get("loss", self.loss) != self.loss:
+            changes = {"batches": AUTO, **changes}
         return replace(self, **changes)
 
     def lines(self) -> list[str]:
@@ -161,6 +196,21 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     before = {**TrainingOptions().to_dict(), **before}  # an older run knew fewer settings
     names = [name for name in now if name not in free and before[name] != now[name]]
     return [f"{name} was {before[name]!r} and is now {now[name]!r}" for name in names]
+
+
+def _fitting_batches(loss: str) -> str:
+    """For relevance of yes and no, halves of positives and negatives; any labels hold both."""
+    if loss in ("ap", "multi-similarity"):
+        return "all:D"
+    return "all" if loss in BATCH_LOSSES else "A"
+
+
+def _check_batches(options: TrainingOptions) -> None:
+    if options.loss in BATCH_LOSSES and not strategy_named(options.batches).all_pairs:
+        raise InputError(
+            f"--loss {options.loss} compares every image of a batch with all others, so --batches {options.batches} "
+            "cannot serve it; leave --batches out, or use all, all:C or all:D"
+        )
 
 
 def _flag(name: str) -> str:

@@ -1,7 +1,7 @@
 """The loop from labelled photos to a model. A run is a folder, and the same run whether or not it was interrupted.
 
 run/config.json      every option, what it was resolved to, and what was learned from
-run/metrics.jsonl    one json object a line: loss, share of zero losses, rate, recall
+run/metrics.jsonl    one json object a line: loss, share of zero losses, rate, forward passes, recall
 run/checkpoints/     the newest ones, to resume from
 run/last/, run/best/ model folders
 run/tensorboard/     curves
@@ -15,7 +15,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -23,14 +23,24 @@ from typing import Any
 import numpy as np
 import torch
 import torch.distributed as dist
+from numpy.typing import NDArray
 
 import samespot
 from samespot.errors import InputError
 from samespot.model.checkpoint import write_whole
+from samespot.model.netvlad import NetVLAD
 from samespot.model.network import PlaceNet
+from samespot.model.preprocess import Preprocessing
 from samespot.training.batches import Batch, batches_of
 from samespot.training.cache import fingerprint_of, keep_features
-from samespot.training.checkpoints import UNWRITABLE, Checkpoints, TrainingStopped, stopped_by
+from samespot.training.checkpoints import (
+    UNWRITABLE,
+    Checkpoints,
+    StopRequested,
+    TrainingStopped,
+    stopped_by,
+)
+from samespot.training.cluster_start import PHOTOS, start_clusters
 from samespot.training.fabric import launch
 from samespot.training.gradient import Learner, StepStats
 from samespot.training.images import (
@@ -40,9 +50,12 @@ from samespot.training.images import (
     Source,
     in_blocks,
     keep_images,
+    send,
     wait_for,
 )
 from samespot.training.logbook import Logbook, ProgressBar
+from samespot.training.mining import Mined, Tuples, tuples_of
+from samespot.training.objectives import model_notes, objective_of
 from samespot.training.options import TrainingOptions, differences
 from samespot.training.schedule import Schedule, schedule_of, total_steps
 from samespot.training.sets import ImageList, LabelledSet
@@ -57,7 +70,7 @@ class TrainingResult:
 
     run: Path
     steps: int
-    pairs: int
+    pairs: int  # or tuples
     loss: float | None  # mean of the last logged stretch
     pairs_per_second: float  # of this session, without start-up and validation
     redrawn: int  # queries without a match of the class drawn for them
@@ -67,6 +80,10 @@ class TrainingResult:
     best_step: int | None = None
     model: Path | None = None  # the best model where there was a validation, else the last
     warnings: list[str] = field(default_factory=list)
+    # images through the trained part, over all sessions and processes: the price that does not depend on the machine
+    learning_images: int = 0
+    mining_images: int = 0  # 0 but for losses of mined tuples
+    mining_seconds: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         return {k: str(v) if isinstance(v, Path) else v for k, v in asdict(self).items()}
@@ -82,16 +99,19 @@ def train(
     net: PlaceNet | None = None,
     progress: bool = True,
     say: Callable[[str], None] | None = None,
+    shared: dict[str, Source] | None = None,
 ) -> TrainingResult:
     """Train a network on labelled sets; everything about the run is in its folder.
 
     `net` is the network to start from instead of the one that the options describe. `resume` goes on from the
     newest whole checkpoint, and starts anew where there is none. `say` is given lines for the reader (the
-    configuration, warnings); the progress bar shows on a terminal only. Under torchrun, every process calls this.
+    configuration, warnings); the progress bar shows on a terminal only. `shared` is filled with what is kept in
+    memory, photos or frozen features, for further runs that start alike. Under torchrun, every process calls this.
     """
     run = Path(run)
     fabric, half = launch(options)
-    loop = _Loop(options, sets, run, fabric, half, validation, net, progress, say or (lambda line: None))
+    say = say or (lambda line: None)
+    loop = _Loop(options, sets, run, fabric, half, validation, net, progress, say, shared)
     try:
         return loop.go(resume)
     except OSError as error:
@@ -122,8 +142,10 @@ class _Loop:
         net: PlaceNet | None,
         progress: bool,
         say: Callable[[str], None],
+        shared: dict[str, Source] | None = None,
     ) -> None:
         self.options, self.sets, self.run, self.validation = options, sets, run, validation
+        self.shared = shared
         self.fabric, self.half = fabric, half
         self.device: torch.device = fabric.device
         self.rank, self.processes = int(fabric.global_rank), int(fabric.world_size)
@@ -131,7 +153,8 @@ class _Loop:
         self.say = say if self.writes else (lambda line: None)
         self.bar = ProgressBar(progress and self.writes)
         self.checkpoints = Checkpoints(run / "checkpoints", options.keep_checkpoints)
-        self.batches = batches_of(options, sets)
+        mined = objective_of(options).kind == "tuples"
+        self.batches = tuples_of(options, sets) if mined else batches_of(options, sets)
         self.steps = total_steps(options, self.batches.query_count)
         self.schedule: Schedule = schedule_of(options, self.batches.query_count)
         self.bad, self.bad_in_validation = BadImages(options.on_bad_image), BadImages(options.on_bad_image)
@@ -139,7 +162,8 @@ class _Loop:
         self.closing: list[Callable[[], None]] = []
         self.warnings: list[str] = []
         # what a checkpoint holds besides weights
-        self.step = self.redrawn = 0
+        self.step = self.redrawn = self.learning_images = self.mining_images = 0
+        self.mining_seconds = 0.0
         self.loss: float | None = None
         self.best: dict[str, Any] = {}
         self.recall: dict[int, float] = {}
@@ -155,6 +179,7 @@ class _Loop:
         state = self._open_run(resume)
         torch.manual_seed(self.options.seed)
         net = self.given_net or build_net(self.options)
+        net.notes = model_notes(net.notes, self.options)
         if state is not None:
             _load_weights(net, state["net"], self.run)
         net.train()
@@ -175,6 +200,7 @@ class _Loop:
         self.closing.append(self.logbook.close)
         with self.bar:
             source = self._source()
+            self._start_clusters(source)
             with _stop_requests() as stop:
                 self._train_steps(source, stop)
             if self.validation is not None and not self.recall:  # asked for after the run had ended
@@ -182,31 +208,55 @@ class _Loop:
             return self._finish()
 
     def _train_steps(self, source: Source, stop: threading.Event) -> None:
-        options = self.options
         self.bar.begin("training", self.steps, self.step)
         self._tic = time.perf_counter()
-        prefetched = Prefetched(
-            self._my_batch, source, range(self.step, self.steps), options.prefetch, self.device
-        )
-        self.closing.append(prefetched.close)
-        for batch, loaded in prefetched:
-            self._step(batch, self._learn(batch, loaded))
-            done = self.step
-            last = done == self.steps
-            logged = last or done % options.log_every == 0
-            if logged:
-                self._log()
-            if self.validation is not None and (last or _due(done, options.validate_every)):
-                self._validate()
-            if self._stop_agreed(stop.is_set(), logged):
-                self._save_checkpoint()
-                self.fabric.barrier()  # a process that ends first takes the others with it
-                raise TrainingStopped(
-                    f"stopped at step {done}, as asked; its checkpoint is kept: pass --resume to go on"
-                )
-            if _due(done, options.checkpoint_every) or last:
-                self._save_checkpoint()
+        for steps in self._stretches(source):
+            with closing(
+                Prefetched(self._my_batch, source, steps, self.options.prefetch, self.device)
+            ) as prefetched:
+                for batch, loaded in prefetched:
+                    self._step(batch, self._learn(batch, loaded))
+                    self._after_step(stop)
         self._pause()
+
+    def _after_step(self, stop: threading.Event) -> None:
+        options, done = self.options, self.step
+        last = done == self.steps
+        logged = last or done % options.log_every == 0
+        if logged:
+            self._log()
+        if self.validation is not None and (last or _due(done, options.validate_every)):
+            self._validate()
+        if self._stop_agreed(stop.is_set(), logged):
+            self._save_checkpoint()
+            self.fabric.barrier()  # a process that ends first takes the others with it
+            raise StopRequested(
+                f"stopped at step {done}, as asked; its checkpoint is kept: pass --resume to go on"
+            )
+        if _due(done, options.checkpoint_every) or last:
+            self._save_checkpoint()
+
+    def _stretches(self, source: Source) -> Iterator[range]:
+        """Steps whose batches may be read ahead: all of them, or those up to the next mining."""
+        if not isinstance(self.batches, Tuples):
+            yield range(self.step, self.steps)
+            return
+        while self.step < self.steps:
+            if not self.batches.is_mined(self.step):
+                self._mine(self.batches, source)
+            yield range(self.step, min(self.batches.stretch(self.step).stop, self.steps))
+
+    def _mine(self, tuples: Tuples, source: Source) -> None:
+        """Mining is part of the training time: it is what such a loss costs."""
+        self._refuse_nan()
+        self._refuse_bad_weights()
+        wait_for(self.device)
+        tic = time.perf_counter()
+        self.mining_images += tuples.mine(
+            self.step, lambda numbers: self._describe(source, numbers, "mining")
+        )
+        self.mining_seconds += time.perf_counter() - tic
+        self.bar.begin("training", self.steps, self.step)
 
     def _stop_agreed(self, asked: bool, logged: bool) -> bool:
         """Whether to stop now. Several processes stop at the same step, the next logged one, if any was asked to:
@@ -224,7 +274,9 @@ class _Loop:
         torch.manual_seed(_mixed(self.options.seed, batch.step))
         for group in self.optimiser.param_groups:
             group["lr"] = self.schedule(batch.step * self.options.batch_pairs)
+        before = self.learner.passes
         stats = self.learner.backward(batch, loaded)
+        self.learning_images += (self.learner.passes - before) * self.processes
         self.learner.sync_gradients()
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
@@ -260,6 +312,9 @@ class _Loop:
             "learning_rate": rate,
             "redrawn": self.redrawn,
             "pairs_per_second": round(speed, 2),
+            "learning_images": self.learning_images,
+            "mining_images": self.mining_images,
+            "mining_seconds": round(self.mining_seconds, 3),
         }
         if self.bad.reasons:
             record["skipped_images"] = len(self.bad.reasons)
@@ -278,6 +333,13 @@ class _Loop:
             raise TrainingStopped(
                 f"step {int(failed)}: the loss is not a finite number; {last}; try a lower --learning-rate "
                 f"(it was {self.schedule((int(failed) - 1) * self.options.batch_pairs):g})"
+            )
+
+    def _refuse_bad_weights(self) -> None:
+        finite = all(bool(p.isfinite().all()) for p in self.learner.net.parameters() if p.requires_grad)
+        if not finite:
+            raise TrainingStopped(
+                f"step {self.step}: weights are no longer finite numbers; try a lower --learning-rate"
             )
 
     def _over_processes(self, values: torch.Tensor) -> torch.Tensor:
@@ -315,6 +377,24 @@ class _Loop:
         return files
 
     def _source(self) -> Source:
+        options = self.options
+        kept = options.cache_frozen in ("memory", "device") or options.images_in_memory != "no"
+        if self.shared is None or not kept:
+            return self._open_source()
+        cached = options.cache_frozen != "no"
+        trunk = self.learner.trunk if cached else torch.nn.Identity()
+        how = self.learner.net.preprocessing if cached else Preprocessing(self.learner.net.preprocessing.size)
+        key = fingerprint_of(
+            trunk,
+            how,
+            self.batches.images,
+            f"{self.learner.half} {options.cache_frozen} {options.cache_dtype} {options.images_in_memory}",
+        )
+        if key not in self.shared:
+            self.shared[key] = self._open_source()
+        return self.shared[key]
+
+    def _open_source(self) -> Source:
         options, images = self.options, self.batches.images
         in_host_memory = options.cache_frozen == "no" and options.images_in_memory == "host"
         files = self._files(images, self.bad, torch.device("cpu") if in_host_memory else None)
@@ -338,13 +418,31 @@ class _Loop:
             return keep_images(files, self.device, self.bar.advance)
         return files
 
+    def _start_clusters(self, source: Source) -> None:
+        """NetVLAD's clusters, where none came with the network or a checkpoint."""
+        learner, images = self.learner, len(self.batches.images)
+        pool = learner.net.pool
+        if not isinstance(pool, NetVLAD) or pool.started:
+            return
+
+        def maps_of(numbers: NDArray[np.int64]) -> torch.Tensor:
+            loaded = source.load(numbers)
+            return learner.last_maps(loaded)[torch.from_numpy(loaded.good).to(self.device)]
+
+        self.bar.begin("local features", min(images, PHOTOS))
+        start = start_clusters(pool, maps_of, images, self.options.seed, tick=self.bar.advance)
+        if self.processes > 1:  # GPUs may round differently
+            for parameter in pool.parameters():
+                dist.broadcast(parameter.data, 0)
+        self.say(str(start))
+
     # ---- validation ----
 
     def _validate(self) -> None:
         assert self.validation is not None
         with self._paused():
             tables = [self.validation.queries, self.validation.places]
-            queries, places = (self._describe(ImageList([table])) for table in tables)
+            queries, places = (self._describe_table(ImageList([table])) for table in tables)
             found = nearest(queries, places, max(self.validation.ks))
             self.recall = recall(found, self.validation.positives, self.validation.ks)
         self.logbook.write({"step": self.step, **{f"recall@{k}": v for k, v in self.recall.items()}})
@@ -353,20 +451,39 @@ class _Loop:
             self.best = {"step": self.step, "recall": {str(k): v for k, v in self.recall.items()}}
             self._save_model("best")
 
-    def _describe(self, images: ImageList) -> torch.Tensor:
-        """(n, d) descriptors; each process describes its share."""
+    def _describe_table(self, images: ImageList) -> torch.Tensor:
+        """(n, d) descriptors of all images, 0 where one cannot be read."""
         files = self._files(images, self.bad_in_validation)
-        size = self.learner.net.descriptor_size
-        descriptors = torch.zeros(len(images), size, device=self.device)
-        block = 2 * (self.options.micro_pairs or max(1, self.options.batch_pairs // self.processes))
-        for number, rows in enumerate(in_blocks(len(images), block)):
-            if number % self.processes == self.rank:
-                part = slice(int(rows[0]), int(rows[-1]) + 1)
-                loaded = files.load(rows)
-                readable = torch.from_numpy(loaded.good).to(self.device)
-                descriptors[part] = self.learner.describe_images(loaded.values) * readable[:, None]
+        descriptors, good = self._describe(files, np.arange(len(images)))
         files.close()
-        return self._over_processes(descriptors)
+        return descriptors * torch.from_numpy(good).to(self.device)[:, None]
+
+    def _describe(
+        self, source: Source, numbers: NDArray[np.int64], shown: str | None = None
+    ) -> tuple[torch.Tensor, NDArray[np.bool_]]:
+        """(n, d) descriptors of images by number, with the weights of the moment, and whether each could be read.
+        Each process describes its share."""
+        size = 2 * (self.options.micro_pairs or max(1, self.options.batch_pairs // self.processes))
+        mine = list(in_blocks(len(numbers), size))[self.rank :: self.processes]
+        found = torch.zeros(len(numbers), self.learner.net.descriptor_size, device=self.device)
+        good = torch.zeros(len(numbers), device=self.device)
+        if shown is not None:
+            self.bar.begin(shown, len(numbers))
+        blocks = Prefetched(
+            lambda at: _Block(mine[at], numbers[mine[at]]),
+            source,
+            range(len(mine)),
+            self.options.prefetch,
+            self.device,
+        )
+        with closing(blocks):
+            for block, loaded in blocks:
+                part = slice(int(block.rows[0]), int(block.rows[-1]) + 1)
+                found[part] = self.learner.describe_loaded(loaded)
+                good[part] = send(loaded.good.astype(np.float32), self.device)
+                if shown is not None:
+                    self.bar.advance(len(block.rows) * self.processes)
+        return self._over_processes(found), self._over_processes(good).cpu().numpy() > 0
 
     # ---- files ----
 
@@ -440,11 +557,7 @@ class _Loop:
 
     def _save_checkpoint(self) -> None:
         self._refuse_nan()
-        finite = all(bool(p.isfinite().all()) for p in self.learner.net.parameters() if p.requires_grad)
-        if not finite:
-            raise TrainingStopped(
-                f"step {self.step}: weights are no longer finite numbers; try a lower --learning-rate"
-            )
+        self._refuse_bad_weights()
         sums, bad = self._over_processes(self._sums.clone()) / self.processes, self._all_bad(self.bad.reasons)
         if not self.writes:
             return
@@ -459,13 +572,20 @@ class _Loop:
                 "best": self.best,
                 "recall": {str(k): v for k, v in self.recall.items()},
                 "bad_images": bad,
+                "passes": [self.learning_images, self.mining_images, self.mining_seconds],
             }
+            if isinstance(self.batches, Tuples) and self.batches.mined is not None:
+                state["mined"] = self.batches.mined.state()
             self.checkpoints.save(self.step, state)
 
     def _restore(self, state: dict[str, Any]) -> None:
         self.optimiser.load_state_dict(state["optimiser"])
         self.step, self.redrawn, self.loss = state["step"], state["redrawn"], state["loss"]
         self.best = state["best"]
+        # an older run did not count its passes
+        self.learning_images, self.mining_images, self.mining_seconds = state.get("passes", (0, 0, 0.0))
+        if isinstance(self.batches, Tuples) and "mined" in state:
+            self.batches.mined = Mined.from_state(state["mined"])
         if self.step == self.steps:
             self.recall = {int(k): v for k, v in state["recall"].items()}
         sums, self._steps_summed = state["sums"]
@@ -504,6 +624,9 @@ class _Loop:
             best_step=self.best.get("step"),
             model=self.run / ("best" if self.best else "last"),
             warnings=self.warnings,
+            learning_images=self.learning_images,
+            mining_images=self.mining_images,
+            mining_seconds=round(self.mining_seconds, 3),
         )
         if self.writes:
             write_whole(self.run / "result.json", (json.dumps(result.to_dict(), indent=1) + "\n").encode())
@@ -524,6 +647,14 @@ class _Loop:
     def close(self) -> None:
         for close in reversed(self.closing):
             close()
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Images to describe at once."""
+
+    rows: NDArray[np.int64]  # (n,) where they are among all that are described
+    images: NDArray[np.int64]  # (n,) their numbers
 
 
 def build_net(options: TrainingOptions) -> PlaceNet:

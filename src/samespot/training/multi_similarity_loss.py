@@ -1,0 +1,63 @@
+"""Which pairs of a batch teach most? The multi-similarity loss of Wang et al., through pytorch-metric-learning.
+
+Positives have ψ ≥ 0.5, negatives ψ = 0. Soft negatives (0 < ψ < 0.5) are neither: the loss knows only yes and no, and
+they are nearly the one and nearly the other.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.util import find_spec
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from samespot.errors import InputError
+from samespot.overlap.labels import POSITIVE
+from samespot.training.whole_batch import BatchResult, cosines, counted_pairs, share_left_out
+
+EPSILON = 0.1  # slack of the mining
+_PACKAGE = "pytorch_metric_learning"
+
+
+def require_metric_learning() -> None:
+    """Raise where the package is not installed. Looks for it and does not import it."""
+    if find_spec(_PACKAGE) is None:
+        raise InputError(
+            "--loss multi-similarity needs pytorch-metric-learning; install it with pip install 'samespot[comparators]'"
+        )
+
+
+def multi_similarity_loss(descriptors: Tensor, similarity: Tensor) -> BatchResult:
+    """descriptors: (n, d); similarity: (n, n), NaN where a pair does not count -> mean over all n anchors.
+
+    The package is told the pairs by their indices, whose number the host must know: one wait for the device a step.
+    """
+    counted = counted_pairs(descriptors, similarity)
+    given = counted & (similarity >= POSITIVE), counted & (similarity <= 0)
+    kept = informative_pairs(cosines(descriptors.detach()), *given)
+    precise = descriptors.to(torch.promote_types(descriptors.dtype, torch.float32))
+    with torch.autocast(descriptors.device.type, enabled=False):
+        indices = (*torch.where(kept[0]), *torch.where(kept[1]))
+        loss: Tensor = _loss()(precise, indices_tuple=indices)
+    return BatchResult(loss, share_left_out(kept, given))
+
+
+def informative_pairs(near: Tensor, positive: Tensor, negative: Tensor) -> tuple[Tensor, Tensor]:
+    """The pairs that the package's miner would choose, which takes classes and no pairs.
+
+    Positives less similar than the anchor's most similar negative plus ε, negatives more similar than its least
+    similar positive less ε. near: (n, n) similarities; positive, negative: (n, n) bool.
+    """
+    hardest_negative = torch.where(negative, near, -torch.inf).amax(dim=1, keepdim=True)
+    hardest_positive = torch.where(positive, near, torch.inf).amin(dim=1, keepdim=True)
+    return positive & (near - EPSILON < hardest_negative), negative & (near + EPSILON > hardest_positive)
+
+
+@cache
+def _loss() -> Any:
+    require_metric_learning()
+    from pytorch_metric_learning.losses import MultiSimilarityLoss
+
+    return MultiSimilarityLoss()  # α = 2, β = 50, λ = 0.5
