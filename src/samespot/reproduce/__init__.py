@@ -1,0 +1,1 @@
+"""The claims of the paper, measured again on the data at hand."""

@@ -1,0 +1,328 @@
+"""When does a claim hold? Stated once, as pure functions of results.
+
+A comparison says what is compared and how much is asked; its line has our figure and one of three words:
+
+- holds: the whole 95 % interval is on the claim's side;
+- does not hold: the whole interval is on the other side;
+- cannot tell: it is on both.
+
+A claim of several comparisons holds if each of them does, does not hold if any of them does not, and else one cannot
+tell. Comparisons whose experiments were not run are left out, and named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+import numpy as np
+
+from samespot.errors import InputError
+from samespot.evaluation.intervals import Interval
+from samespot.reproduce.experiment import Answers, Cost, Result
+from samespot.reproduce.scores import column_of, difference, mean_of, stacked
+
+HOLDS: Word = "holds"
+FAILS: Word = "does not hold"
+UNSURE: Word = "cannot tell"
+NOT_RUN: Word = "not run"
+MEASURE = "R@5"  # what the paper's text compares by
+Word = Literal["holds", "does not hold", "cannot tell", "not run"]
+Runs = tuple[Sequence[Result], list[Answers]]  # of one experiment; of each the answers of one descriptor
+Results = Mapping[str, Sequence[Result]]  # by key of the experiment; its seeds in order
+
+
+@dataclass(frozen=True)
+class Line:
+    """One comparison, judged."""
+
+    words: str
+    word: Word
+    ours: str  # in words, with its interval
+    interval: Interval | None = None  # of a difference of shares
+    needs: tuple[str, ...] = ()  # experiments that were not run
+    sides: tuple[str, ...] = ()  # both figures by themselves
+
+
+@dataclass(frozen=True)
+class Verdict:
+    claim: Claim
+    word: Word
+    lines: tuple[Line, ...]
+
+    @property
+    def judged(self) -> tuple[Line, ...]:
+        return tuple(line for line in self.lines if line.word != NOT_RUN)
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What was not run."""
+        return tuple(dict.fromkeys(name for line in self.lines for name in line.needs))
+
+
+class Comparison(Protocol):
+    """Anything that can be judged by results."""
+
+    @property
+    def experiments(self) -> tuple[str, ...]:
+        """Keys of those it looks at."""
+
+    def judge(self, results: Results) -> Line: ...
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the paper says (or we), with its own figure and where that is."""
+
+    id: str
+    words: str
+    paper: str  # its figure
+    where: str  # table or figure of the paper; "ours" where it says nothing
+    comparisons: tuple[Comparison, ...]
+    rule: str = ""  # where it is not that of the module
+
+    @property
+    def experiments(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(key for one in self.comparisons for key in one.experiments))
+
+    def judge(self, results: Results) -> Verdict:
+        lines = tuple(one.judge(results) for one in self.comparisons)
+        return Verdict(self, overall([line.word for line in lines]), lines)
+
+
+def overall(words: Sequence[Word]) -> Word:
+    """One word for several."""
+    known = [word for word in words if word != NOT_RUN]
+    if not known:
+        return NOT_RUN
+    if FAILS in known:
+        return FAILS
+    return HOLDS if all(word == HOLDS for word in known) else UNSURE
+
+
+def word_for(interval: Interval, least: float) -> Word:
+    """Whether a value is above `least`."""
+    if interval.low > least:
+        return HOLDS
+    return FAILS if interval.high < least else UNSURE
+
+
+# ---- who is compared ----
+
+
+@dataclass(frozen=True)
+class Side:
+    """An experiment and one of its descriptors. Of several experiments (rates) the best is taken.
+
+    descriptor: "plain"; "128", or "full" for the largest size, whitened on the map; "128 training", "full training"
+    on the training photos; "re-ranked".
+    """
+
+    experiments: tuple[str, ...]  # keys
+    descriptor: str = "plain"
+
+    def runs(self, results: Results, measure: str) -> Runs | None:
+        """Of the best experiment all seeds, and their answers; None where none was run."""
+        candidates = []
+        for key in self.experiments:
+            runs = results.get(key, ())
+            if not runs:
+                continue
+            chosen = [answers_of(run, self.descriptor) for run in runs]
+            known = [one for one in chosen if one is not None and column_of(measure) in one.columns]
+            if len(known) == len(runs):
+                candidates.append((float(np.nanmean(stacked(runs, known, measure))), runs, known))
+        if not candidates:
+            return None
+        _, runs, known = max(candidates, key=lambda one: one[0])
+        return runs, known
+
+
+def side(*experiments: str, descriptor: str = "plain") -> Side:
+    return Side(experiments, descriptor)
+
+
+def answers_of(result: Result, descriptor: str) -> Answers | None:
+    """By its short name; None where the result has no such descriptor."""
+    if descriptor == "re-ranked":
+        return next((one for one in result.answers.values() if one.reranked_by), None)
+    ranked = [one for one in result.answers.values() if one.reranked_by is None]
+    if descriptor == "plain":
+        return next((one for one in ranked if one.whitened_on is None), None)
+    size, _, place = descriptor.partition(" ")
+    on_map = place != "training"
+    there = [
+        one
+        for one in ranked
+        if one.whitened_on is not None
+        and (one.whitened_on == "the map") == on_map
+        and (size == "full" or one.dims == int(size))
+    ]
+    return max(there, key=lambda one: one.dims, default=None)
+
+
+def _both(first: Side, second: Side, results: Results, measure: str) -> tuple[Runs, Runs] | None:
+    """Runs of both sides for the seeds that both have."""
+    a, b = (one.runs(results, measure) for one in (first, second))
+    if a is None or b is None:
+        return None
+    _refuse_other_queries([*a[0], *b[0]])
+    if any(len(runs) == 1 and not runs[0].cost.pairs for runs, _ in (a, b)):
+        return a, b  # a network as it comes has no seed, and stands against each
+    seeds = [run.seed for run in a[0] if run.seed in {other.seed for other in b[0]}]
+    return (_of_seeds(a, seeds), _of_seeds(b, seeds)) if seeds else None
+
+
+def _of_seeds(all_runs: Runs, seeds: Sequence[int]) -> Runs:
+    kept = [(run, answers) for run, answers in zip(*all_runs, strict=True) if run.seed in seeds]
+    return [run for run, _ in kept], [answers for _, answers in kept]
+
+
+def _refuse_other_queries(runs: Sequence[Result]) -> None:
+    for run in runs[1:]:
+        if run.queries != runs[0].queries:
+            raise InputError(
+                f"{runs[0].experiment} and {run.experiment} were asked other queries or of another map, and cannot "
+                "be compared; delete the older result and run it again"
+            )
+
+
+def _missing(results: Results, *sides: Side) -> tuple[str, ...]:
+    return tuple(key for one in sides for key in one.experiments if not results.get(key))
+
+
+# ---- comparisons ----
+
+
+@dataclass(frozen=True)
+class Better:
+    """first beats second; or with `slack` is at most so much below it (a share, 0.03 for 3 points)."""
+
+    words: str
+    first: Side
+    second: Side
+    measure: str = MEASURE
+    slack: float = 0.0
+
+    @property
+    def experiments(self) -> tuple[str, ...]:
+        return (*self.first.experiments, *self.second.experiments)
+
+    def judge(self, results: Results) -> Line:
+        both = _both(self.first, self.second, results, self.measure)
+        if both is None:
+            needs = _missing(results, self.first, self.second)
+            return Line(self.words, NOT_RUN, "", needs=needs or self.experiments)
+        values = [stacked(runs, answers, self.measure) for runs, answers in both]
+        between = difference(values[0], values[1])
+        names = [_named(one, runs) for one, (runs, _) in zip((self.first, self.second), both, strict=True)]
+        sides = [f"{name} {mean_of(one).percent()}" for name, one in zip(names, values, strict=True)]
+        return Line(
+            self.words,
+            word_for(between, -self.slack),
+            f"{between.points()} {self.measure}",
+            between,
+            sides=tuple(sides),
+        )
+
+
+def _named(one: Side, runs: Sequence[Result]) -> str:
+    name = runs[0].experiment.partition("/")[2]
+    return name if one.descriptor == "plain" else f"{name}, {one.descriptor}"
+
+
+@dataclass(frozen=True)
+class Cheaper:
+    """first costs at most this share of second for each query that was learned from."""
+
+    words: str
+    first: Side
+    second: Side
+    what: Literal["passes", "seconds"]
+    at_most: float = 0.5
+
+    @property
+    def experiments(self) -> tuple[str, ...]:
+        return (*self.first.experiments, *self.second.experiments)
+
+    def judge(self, results: Results) -> Line:
+        both = _both(self.first, self.second, results, MEASURE)
+        if both is None or not all(run.cost.pairs for runs, _ in both for run in runs):
+            needs = _missing(results, self.first, self.second)
+            return Line(self.words, NOT_RUN, "", needs=needs or self.experiments)
+        mine, theirs = ([_price(run.cost, self.what) for run in runs] for runs, _ in both)
+        shares = [a / b for a, b in zip(mine, theirs, strict=True)]
+        ours = Interval(float(np.mean(mine) / np.mean(theirs)), min(shares), max(shares), len(shares))
+        word = HOLDS if ours.high <= self.at_most else FAILS if ours.low > self.at_most else UNSURE
+        unit = "images" if self.what == "passes" else "ms"
+        scale = 1.0 if self.what == "passes" else 1000.0
+        sides = [
+            f"{_named(s, runs)} {scale * float(np.mean(prices)):.1f} {unit} a query"
+            for s, (runs, _), prices in zip((self.first, self.second), both, (mine, theirs), strict=True)
+        ]
+        return Line(self.words, word, f"{_times(ours)} the {self.what} a query", sides=tuple(sides))
+
+
+def _price(cost: Cost, what: str) -> float:
+    """Of one query."""
+    return (cost.passes if what == "passes" else cost.seconds) / cost.pairs
+
+
+def _times(ours: Interval) -> str:
+    spread = f" [{ours.low:.2f}, {ours.high:.2f}]" if ours.n > 1 else ""
+    return f"{ours.value:.2f}{spread} times"
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """The expected calibration error of the predicted overlap is at most this; interval over seeds."""
+
+    words: str
+    one: Side
+    how: str  # which prediction: "calibration", or "calibration, isotonic"
+    at_most: float = 0.1
+
+    @property
+    def experiments(self) -> tuple[str, ...]:
+        return self.one.experiments
+
+    def judge(self, results: Results) -> Line:
+        found = self.one.runs(results, MEASURE)
+        errors = [] if found is None else [run.calibration.get(self.how, {}).get("ece") for run in found[0]]
+        known = [float(error) for error in errors if error is not None]
+        if not known or len(known) < len(errors):
+            return Line(self.words, NOT_RUN, "", needs=_missing(results, self.one) or self.experiments)
+        ours = _over_seeds(known)
+        word = HOLDS if ours.high <= self.at_most else FAILS if ours.low > self.at_most else UNSURE
+        return Line(self.words, word, f"ECE {ours.value:.3f} [{max(ours.low, 0.0):.3f}, {ours.high:.3f}]")
+
+
+def _over_seeds(values: Sequence[float]) -> Interval:
+    """Student's interval of a mean of few; that of a single one is itself."""
+    from scipy.stats import t
+
+    mean, n = float(np.mean(values)), len(values)
+    half = 0.0 if n == 1 else float(t.ppf(0.975, n - 1) * np.std(values, ddof=1) / np.sqrt(n))
+    return Interval(mean, mean - half, mean + half, n)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """All claims, judged; what the screen and the page are made of."""
+
+    verdicts: tuple[Verdict, ...]
+    results: Results = field(default_factory=dict)
+
+
+def judge_all(claims: Sequence[Claim], results: Sequence[Result]) -> Judged:
+    found = by_experiment(results)
+    return Judged(tuple(claim.judge(found) for claim in claims), found)
+
+
+def by_experiment(results: Sequence[Result]) -> Results:
+    """Each experiment's runs in the order of their seeds."""
+    found: dict[str, list[Result]] = {}
+    for result in sorted(results, key=lambda one: (one.experiment, one.seed)):
+        found.setdefault(result.experiment, []).append(result)
+    return found

@@ -1,0 +1,230 @@
+"""Which experiments? Listed as data, grouped by what they are to decide; every one of a data set has its budget.
+
+The budget is the number of photos that the loss learns from. A step of 64 pairs learns from 128; one of tuples from
+their queries, positives and negatives, so there are more or fewer steps until the sum is the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from samespot.reproduce.experiment import Experiment
+from samespot.training.options import TUPLE_LOSSES, TrainingOptions
+
+TUPLES = 10  # a step: with ten negatives each about as many photos as 64 pairs
+TRUNKS = {"vgg16": "vgg16", "lite0": "efficientnet_lite0", "resnet50": "resnet50"}
+POOLS = {
+    "vgg16": ("gap", "gem", "netvlad16", "netvlad64"),
+    "lite0": ("gap", "gem", "netvlad16"),
+    "resnet50": ("gap", "gem"),
+}
+CHANNELS = {"vgg16": 512, "lite0": 1280, "resnet50": 2048}
+# the paper's rates; and further ones, since what suits one loss may not suit another
+GRADED, BINARY = 0.1, 0.01
+OTHER_RATES = {"graded": (0.3, 1.0), "binary": (0.1,)}
+ALL_RATES = (0.1, 1.0)  # for all pairs of a batch
+TOWN_RATE = 1.0
+SOFT_SHARES = (0.0, 0.125, 0.5)  # of soft negatives beside one half of positives; batches A have 0.25
+# two rates for each comparator: steep losses want a lower one; claims take the better
+LOSSES: dict[str, tuple[float, float]] = {
+    "triplet": (0.01, 0.03),
+    "sare-ind": (0.01, 0.03),
+    "sare-joint": (0.03, 0.1),
+    "ap": (0.1, 1.0),
+    "soft-contrastive": (0.03, 0.3),
+    "log-ratio": (0.001, 0.01),
+    "multi-similarity": (0.03, 0.3),
+}
+DISTANCE_LABELS = "soft-contrastive"  # learns from the distance on the ground, as its authors had it
+
+
+def experiments(data: Sequence[str]) -> list[Experiment]:
+    """All experiments on these data sets."""
+    lists = {"campus": _campus, "town": _town, "redkitchen": _redkitchen, "msls": _msls}
+    return [one for name in lists if name in data for one in lists[name]()]
+
+
+def options_of(experiment: Experiment, base: TrainingOptions, steps: int | None = None) -> TrainingOptions:
+    """The data set's options with the experiment's changes, for as many photos as all others learn from.
+
+    steps: shorter than the data set's budget, for a try.
+    """
+    usual = base if steps is None else base.with_changes(steps=steps)
+    options = usual.with_changes(**experiment.changes)
+    if options.loss not in TUPLE_LOSSES:
+        return options
+    assert usual.steps is not None
+    photos, a_step = 2 * usual.batch_pairs * usual.steps, options.batch_pairs * (2 + options.negatives)
+    return options.with_changes(steps=max(1, round(photos / a_step)))
+
+
+def _campus() -> list[Experiment]:
+    both = ("graded", "binary")
+    return [
+        *(_trained("campus", t, pool, kind) for t in TRUNKS for pool in POOLS[t] for kind in both),
+        *(
+            _rated("campus", t, kind, rate)
+            for t in ("vgg16", "lite0")
+            for kind in both
+            for rate in OTHER_RATES[kind]
+        ),
+        *_batches("campus", "vgg16"),
+        *_blocks("campus", "vgg16"),
+        *_blocks("campus", "lite0"),
+        *(_loss("campus", "vgg16", "gem", loss, rate) for loss, rates in LOSSES.items() for rate in rates),
+        *(
+            _loss("campus", "vgg16", pool, "triplet", rate)
+            for pool in ("netvlad16", "netvlad64")
+            for rate in LOSSES["triplet"]
+        ),
+        *_reranked("campus", "vgg16"),
+        *(_untrained("campus", t) for t in TRUNKS),
+    ]
+
+
+def _town() -> list[Experiment]:
+    """At the demo's rate, which suits few steps; the binary loss also at lower ones."""
+    base = _rated("town", "lite0", "graded", TOWN_RATE)
+    graded = replace(base, name="lite0-gem-graded", whiten_on_training=True)
+    return [
+        graded,
+        *(replace(base, name=f"lite0-gem-{labels}", labels=labels) for labels in ("strong", "3d")),
+        *(_rated("town", "lite0", "binary", rate) for rate in (BINARY, 0.1, TOWN_RATE)),
+        *(_like(graded, f"lite0-gem-{batches}", {"batches": batches}) for batches in ("all", "D")),
+        _untrained("town", "lite0"),
+    ]
+
+
+def _redkitchen() -> list[Experiment]:
+    """Without whitening: a film's map spans few dims. The binary loss rounds the same labels, as in the paper."""
+    return [
+        replace(_trained("redkitchen", t, "gap", kind), labels="graded", whiten=(), whiten_on_training=False)
+        for t in TRUNKS
+        for kind in ("graded", "binary")
+    ]
+
+
+def _msls() -> list[Experiment]:
+    return [
+        *(
+            _trained("msls", t, pool, kind)
+            for t in TRUNKS
+            for pool in ("gap", "gem")
+            for kind in ("graded", "binary")
+        ),
+        *_batches("msls", "vgg16"),
+        *_blocks("msls", "vgg16"),
+        *(
+            _loss("msls", "vgg16", pool, "triplet", rate)
+            for pool in ("gem", "netvlad64")
+            for rate in LOSSES["triplet"]
+        ),
+    ]
+
+
+# ---- one experiment ----
+
+
+def _trained(data: str, trunk: str, pool: str, kind: str) -> Experiment:
+    """With graded or binary labels, at the paper's rate."""
+    binary = kind == "binary"
+    simple = trunk != "resnet50" and not pool.startswith("netvlad")
+    return Experiment(
+        data,
+        f"{trunk}-{pool}-{kind}",
+        kind,
+        {
+            "backbone": TRUNKS[trunk],
+            "pool": pool,
+            "batches": "binary" if binary else "A",
+            "learning_rate": BINARY if binary else GRADED,
+        },
+        whiten=_many(trunk) if simple and pool == "gem" else _sizes(trunk, pool),
+        whiten_on_training=simple,
+    )
+
+
+def _rated(data: str, trunk: str, kind: str, rate: float) -> Experiment:
+    base = _trained(data, trunk, "gem", kind)
+    return _like(base, f"{base.name}-rate-{rate:g}", {"learning_rate": rate})
+
+
+def _sizes(trunk: str, pool: str) -> tuple[int, ...]:
+    """128, and as many as there are; of NetVLAD as many as a small map spans."""
+    return (128, 1024) if pool.startswith("netvlad") else (128, CHANNELS[trunk])
+
+
+def _many(trunk: str) -> tuple[int, ...]:
+    """For the figure of recall over dims."""
+    return tuple(size for size in (32, 64, 128, 256, 512, 1280) if size <= CHANNELS[trunk])
+
+
+def _batches(data: str, trunk: str) -> list[Experiment]:
+    """Strategies, all pairs, and shares of soft negatives."""
+    base = _trained(data, trunk, "gem", "graded")
+    tried: dict[str, dict[str, Any]] = {name: {"batches": name} for name in ("B", "C", "D")}
+    tried |= {f"all-rate-{rate:g}": {"batches": "all", "learning_rate": rate} for rate in ALL_RATES}
+    tried |= {f"soft-{share:g}": {"batches": _soft(share)} for share in SOFT_SHARES}
+    return [_like(base, f"{trunk}-gem-{name}", changes) for name, changes in tried.items()]
+
+
+def _soft(share: float) -> str:
+    rest = {"soft": share, "hard": 0.5 - share}
+    return ",".join(["pos=0.5", *(f"{name}={part:g}" for name, part in rest.items() if part > 0)])
+
+
+def _blocks(data: str, trunk: str) -> list[Experiment]:
+    base = _trained(data, trunk, "gem", "graded")
+    tried: dict[str, Any] = {"last-block": 1, "all-blocks": "all"}
+    return [_like(base, f"{trunk}-gem-{words}", {"train_blocks": n}) for words, n in tried.items()]
+
+
+def _loss(data: str, trunk: str, pool: str, loss: str, rate: float) -> Experiment:
+    changes: dict[str, Any] = {
+        "backbone": TRUNKS[trunk],
+        "pool": pool,
+        "learning_rate": rate,
+        "loss": loss,
+    }
+    if loss in TUPLE_LOSSES:
+        changes["batch_pairs"] = TUPLES
+    return Experiment(
+        data,
+        f"{trunk}-{pool}-{loss}-rate-{rate:g}",
+        "distance" if loss == DISTANCE_LABELS else "graded",
+        changes,
+        whiten=(128, 512, 4096) if pool == "netvlad64" else _sizes(trunk, pool),
+        whiten_on_training=pool == "netvlad64",  # a small map spans no 4096 dims
+    )
+
+
+def _reranked(data: str, trunk: str) -> list[Experiment]:
+    """Trained anew as their namesakes, so that both sides of the comparison are of the same weights."""
+    graded = _trained(data, trunk, "gem", "graded")
+    netvlad = _loss(data, trunk, "netvlad64", "triplet", LOSSES["triplet"][0])
+    return [
+        replace(one, name=f"{name}+{by}", rerank=by, whiten=(), whiten_on_training=False)
+        for one, name, by in (
+            (graded, graded.name, "xfeat"),
+            (netvlad, f"{trunk}-netvlad64-triplet", "patch-netvlad"),
+        )
+    ]
+
+
+def _untrained(data: str, trunk: str) -> Experiment:
+    return replace(
+        _like(_trained(data, trunk, "gem", "graded"), f"{trunk}-gem-as-it-comes", {}), trained=False
+    )
+
+
+def _like(base: Experiment, name: str, changes: Mapping[str, Any]) -> Experiment:
+    """Another of its kind, whitened to the two usual sizes only."""
+    return replace(
+        base,
+        name=name,
+        changes={**base.changes, **changes},
+        whiten=tuple(sorted({128, base.whiten[-1]})),
+        whiten_on_training=False,
+    )

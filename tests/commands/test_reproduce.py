@@ -1,0 +1,129 @@
+"""samespot reproduce as a user meets it: the list, the errors, the table of what is there, the exit code."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from samespot.commands.reproduce import Board, ReproduceRequest, board, command_in_words
+from samespot.errors import InputError
+from samespot.reproduce.experiment import Answers, Cost, Experiment, Result, Store
+from samespot.reproduce.run import Run
+
+
+def made_up(key: str, share: float) -> Result:
+    hits = (np.arange(100) < 100 * share).astype(float)
+    return Result(
+        key, 0, "d", "the same", {"counted": np.ones(100)}, {"512": Answers(512, None, None, {"first_hit": hits})},
+        {}, Cost(1.0, 10, 20), {"device": "a machine"},
+    )  # fmt: skip
+
+
+@pytest.fixture
+def results(tmp_path):
+    store = Store(tmp_path / "out")
+    store.save(made_up("campus/vgg16-gem-graded", 0.8))
+    store.save(made_up("campus/vgg16-gem-D", 0.4))
+    store.save(made_up("campus/vgg16-gem-last-block", 0.9))
+    return tmp_path / "out"
+
+
+def test_the_list_names_claims_and_experiments(samespot, tmp_path):
+    code, printed, _ = samespot("reproduce", "--list", "--out", tmp_path, "--json", tmp_path / "list.json")
+    assert code == 0
+    assert "two-blocks" in printed
+    listed = json.loads((tmp_path / "list.json").read_text())
+    assert {"graded-beats-binary", "cheaper-than-mining"} <= {one["id"] for one in listed["claims"]}
+    assert "campus/vgg16-netvlad64-triplet-rate-0.01" in [one["name"] for one in listed["experiments"]]
+    assert not (tmp_path / "results").exists()
+
+
+def test_results_that_are_there_are_judged_and_written(samespot, results, tmp_path):
+    facts, page = tmp_path / "facts.json", tmp_path / "docs" / "reproduce.md"
+    code, printed, _ = samespot("reproduce", "--collect", "--out", results, "--json", facts, "--page", page)
+    assert code == 0
+    assert "does not hold" in printed
+    verdicts = {one["id"]: one for one in json.loads(facts.read_text())["claims"]}
+    assert verdicts["two-blocks"]["verdict"] == "does not hold"
+    assert verdicts["abc-beat-d"]["verdict"] == "holds"
+    assert verdicts["whitening-helps"]["verdict"] == "not run"
+    first = next(one for one in verdicts["abc-beat-d"]["comparisons"] if one["verdict"] == "holds")
+    assert first["interval"]["value"] == pytest.approx(0.4)
+    assert "| ✗ does not hold |" in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--only", "two-blocks"), "nothing can be run: the first experiment needs the data set campus"),
+        (("--only", "three-blocks"), "--only three-blocks: no such claim or experiment"),
+        (("--collect",), "no results below"),
+        (("--data", "nowhere"), "--data nowhere: no such folder"),
+        (("--root", "moon=x"), "--root moon=…: no such data set"),
+        (("--root", "msls"), "--root 'msls': give NAME=FOLDER"),
+        (("--weights", "vgg16=nowhere.pth"), "--weights vgg16=nowhere.pth: no such file"),
+        (("--seeds", "0"), "--seeds 0 must be at least 1"),
+    ],
+)
+def test_a_mistake_is_one_line(samespot, tmp_path, words, said):
+    code, _, error = samespot("reproduce", "--out", tmp_path / "out", *words)
+    assert code == 2
+    assert said in " ".join(error.split())
+
+
+def test_a_failed_experiment_gives_exit_code_1(samespot, tmp_path, monkeypatch):
+    from samespot.reproduce.measure import Bench
+
+    def broken(self, experiment, seed):
+        raise InputError("the town burned down")
+
+    monkeypatch.setattr(Bench, "run", broken)
+    monkeypatch.setattr(Bench, "lacks", lambda self, one: None if one.data == "town" else "needs it")
+    facts = tmp_path / "facts.json"
+    words = ("--only", "town/lite0-gem-D", "--seeds", "1", "--out", tmp_path / "out", "--json", facts)
+    code, _, error = samespot("reproduce", *words)
+    assert code == 1
+    assert "the town burned down" in error
+    assert json.loads(facts.read_text())["failed"] == {"town/lite0-gem-D, seed 0": "the town burned down"}
+
+
+def test_weights_are_found_beside_the_data(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "weights").mkdir()
+    file = tmp_path / "weights" / "vgg16_something.safetensors"
+    file.touch()
+    assert ReproduceRequest(data=tmp_path / "data").weight_files() == {"vgg16": file}
+    assert ReproduceRequest().weight_files() == {}
+
+
+def test_the_command_in_words_names_no_folder_of_this_machine(tmp_path):
+    asked = ReproduceRequest(
+        tmp_path, tmp_path, (f"msls={tmp_path}",), only=("two-blocks",), seeds=2, steps=9
+    )
+    words = command_in_words(asked)
+    assert words == "samespot reproduce --data DATA --root msls=MSLS --only two-blocks --seeds 2 --steps 9"
+
+
+def test_the_board_shows_a_square_for_each_run(capsys):
+    from rich.console import Console
+
+    one = Experiment("campus", "a")
+    runs = [Run(one, 0, "done", "R@1 30.0", 4.0), Run(one, 1, "running"), Run(replace(one, data="town"), 0)]
+    shown = Board(runs)
+    shown.heard(runs[0])
+    console = Console(width=100)
+    console.print(shown)
+    text = capsys.readouterr().out
+    assert "1 of 2 ■▶" in " ".join(text.split())
+    assert "▶ campus/a, seed 1" in text
+    assert "R@1 30.0 4 s" in " ".join(text.split())
+
+
+def test_without_a_terminal_the_board_is_a_line_a_run(capsys):
+    run = Run(Experiment("campus", "a"), 0)
+    with board([run]) as (_, tell, _):
+        tell(run)
+        run.state, run.note, run.seconds = "failed", "out of luck", 2.0
+        tell(run)
+    assert capsys.readouterr().err.splitlines() == ["✗ campus/a, seed 0  out of luck  2 s"]

@@ -1,0 +1,161 @@
+"""Three words, by stated rules, on results whose answer is known by hand."""
+
+import pytest
+
+from samespot.errors import InputError
+from samespot.evaluation.intervals import Interval
+from samespot.reproduce.experiment import Cost
+from samespot.reproduce.judgement import (
+    Better,
+    Calibrated,
+    Cheaper,
+    Claim,
+    Side,
+    answers_of,
+    by_experiment,
+    judge_all,
+    overall,
+    side,
+    word_for,
+)
+
+
+def judged(comparison, *runs):
+    return comparison.judge(by_experiment([run for some in runs for run in some]))
+
+
+def claim(*comparisons):
+    return Claim("id", "words", "figure", "Table 1", comparisons)
+
+
+def test_words_for_an_interval():
+    assert word_for(Interval(0.1, 0.01, 0.2, 9), 0.0) == "holds"
+    assert word_for(Interval(-0.1, -0.2, -0.01, 9), 0.0) == "does not hold"
+    assert word_for(Interval(0.1, -0.01, 0.2, 9), 0.0) == "cannot tell"
+    assert word_for(Interval(-0.01, -0.02, 0.0, 9), -0.03) == "holds"
+    assert word_for(Interval(-0.05, -0.06, -0.04, 9), -0.03) == "does not hold"
+
+
+def test_one_word_for_several():
+    assert overall(["holds", "holds"]) == "holds"
+    assert overall(["holds", "cannot tell"]) == "cannot tell"
+    assert overall(["holds", "cannot tell", "does not hold"]) == "does not hold"
+    assert overall(["holds", "not run"]) == "holds"
+    assert overall(["not run", "not run"]) == "not run"
+    assert overall([]) == "not run"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "word"), [(0.8, 0.5, "holds"), (0.5, 0.8, "does not hold"), (0.5, 0.5, "cannot tell")]
+)
+def test_better(seeds, first, second, word):
+    line = judged(Better("a − b", side("a"), side("b")), seeds("a", first), seeds("b", second))
+    assert line.word == word
+    assert line.interval.value == pytest.approx(first - second)
+    assert line.interval.n == 200
+    assert line.ours.endswith("R@5")
+
+
+def test_a_match_may_be_a_little_below(seeds):
+    runs = seeds("a", 0.48), seeds("b", 0.5)
+    assert judged(Better("", side("a"), side("b"), slack=0.0), *runs).word != "holds"
+    assert judged(Better("", side("a"), side("b"), slack=0.1), *runs).word == "holds"
+    far = seeds("a", 0.2), seeds("b", 0.5)
+    assert judged(Better("", side("a"), side("b"), slack=0.1), *far).word == "does not hold"
+
+
+def test_seeds_that_disagree_make_it_uncertain(result, seeds):
+    apart = [result("a", share, seed) for seed, share in enumerate((0.9, 0.5, 0.4))]
+    assert judged(Better("", side("a"), side("b")), apart, seeds("b", 0.5)).word == "cannot tell"
+    assert (
+        judged(Better("", side("a"), side("b")), apart[:1], seeds("b", 0.5)).word == "holds"
+    )  # of one seed only
+
+
+def test_only_seeds_that_both_have_are_compared(result, seeds):
+    three = [result("a", share, seed) for seed, share in enumerate((0.9, 0.9, 0.1))]
+    line = judged(Better("", side("a"), side("b")), three, seeds("b", 0.5, 2))
+    assert line.interval.value == pytest.approx(0.4)
+
+
+def test_a_network_as_it_comes_stands_against_each_seed(result, seeds):
+    as_it_comes = [result("b", 0.5, cost=Cost())]
+    line = judged(Better("", side("a"), side("b")), seeds("a", 0.8), as_it_comes)
+    assert line.word == "holds"
+    assert line.interval.value == pytest.approx(0.3)
+
+
+def test_of_several_rates_the_best_counts(seeds):
+    runs = seeds("a", 0.6), seeds("slow", 0.3), seeds("fast", 0.7)
+    line = judged(Better("", side("a"), Side(("slow", "fast"))), *runs)
+    assert line.interval.value == pytest.approx(-0.1)
+    assert "fast" in line.sides[1] or line.sides[1].startswith(" 70.0")
+
+
+def test_what_was_not_run_is_named(seeds):
+    line = judged(Better("", side("a"), Side(("b", "c"))), seeds("a", 0.5))
+    assert line.word == "not run"
+    assert line.needs == ("b", "c")
+    missing_descriptor = judged(Better("", side("a", descriptor="128"), side("a")), seeds("a", 0.5))
+    assert missing_descriptor.word == "not run"
+    assert missing_descriptor.needs == ("a", "a")
+    missing_column = judged(Better("", side("a"), side("b"), "AP"), seeds("a", 0.5), seeds("b", 0.5))
+    assert missing_column.word == "not run"
+
+
+def test_other_queries_are_refused(seeds):
+    with pytest.raises(InputError, match="a and b were asked other queries"):
+        judged(Better("", side("a"), side("b")), seeds("a", 0.5), seeds("b", 0.5, queries="others"))
+
+
+def test_descriptors_by_their_short_names(result):
+    made = result("a", 0.5, whitened={"the map": (512, 0.6), "training photos": (256, 0.7)}, reranked=0.9)
+    small = result("a", 0.5, whitened={"the map": (128, 0.6)})
+    assert answers_of(made, "plain").dims == 512
+    assert answers_of(made, "plain").whitened_on is None
+    assert answers_of(made, "full").whitened_on == "the map"
+    assert answers_of(made, "full training").dims == 256
+    assert answers_of(made, "128") is None
+    assert answers_of(small, "128").dims == 128
+    assert answers_of(made, "re-ranked").reranked_by == "xfeat"
+    assert answers_of(small, "re-ranked") is None
+
+
+def test_cost_is_compared_query_by_query(seeds):
+    ours, theirs = (
+        Cost(10.0, 1000, 2000),
+        Cost(30.0, 100, 1200, 400),
+    )  # 2 and 16 photos, 10 and 300 ms a query
+    runs = seeds("a", 0.5, cost=ours), seeds("b", 0.5, cost=theirs)
+    passes = judged(Cheaper("", side("a"), side("b"), "passes"), *runs)
+    assert passes.word == "holds"
+    assert passes.ours.startswith("0.12 [0.12, 0.12] times")
+    assert passes.sides == (" 2.0 images a query", " 16.0 images a query")
+    assert judged(Cheaper("", side("b"), side("a"), "passes"), *runs).word == "does not hold"
+    assert judged(Cheaper("", side("a"), side("b"), "seconds"), *runs).ours.startswith("0.03")
+
+
+def test_cost_that_is_a_fraction_with_some_seeds_only(result, seeds):
+    some = [result("a", 0.5, seed, cost=Cost(seconds, 1000, 2000)) for seed, seconds in enumerate((1.0, 9.0))]
+    line = judged(Cheaper("", side("a"), side("b"), "seconds"), some, seeds("b", 0.5, 2))
+    assert line.word == "cannot tell"
+
+
+def test_calibration(result):
+    def made(*errors):
+        return [result("a", 0.5, seed, ece=error) for seed, error in enumerate(errors)]
+
+    asked = Calibrated("", side("a"), "calibration", 0.1)
+    assert judged(asked, made(0.04, 0.05, 0.045)).word == "holds"
+    assert judged(asked, made(0.3, 0.31, 0.32)).word == "does not hold"
+    assert judged(asked, made(0.02, 0.1, 0.14)).word == "cannot tell"
+    assert judged(asked, [result("a", 0.5)]).word == "not run"
+
+
+def test_a_claim_says_what_is_missing_and_judges_the_rest(seeds):
+    both = claim(Better("x", side("a"), side("b")), Better("y", side("a"), side("c")))
+    verdict = judge_all([both], [*seeds("a", 0.9), *seeds("b", 0.5)]).verdicts[0]
+    assert verdict.word == "holds"
+    assert [line.words for line in verdict.judged] == ["x"]
+    assert verdict.needs == ("c",)
+    assert both.experiments == ("a", "b", "c")

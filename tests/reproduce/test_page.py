@@ -1,0 +1,156 @@
+"""The page is a function of results: made-up ones give the page that is stored beside this test."""
+
+import os
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from samespot.errors import InputError
+from samespot.reproduce.claims import claims
+from samespot.reproduce.experiment import Answers, Cost, Result, Store, written
+from samespot.reproduce.judgement import Better, Calibrated, Cheaper, Claim, judge_all, side
+from samespot.reproduce.matrix import experiments
+from samespot.reproduce.page import explanations, page, write_page
+
+STORED = Path(__file__).with_name("page.md")
+GRADED, BINARY, TRIPLET = (f"campus/vgg16-gem-{name}" for name in ("graded", "binary", "triplet-rate-0.01"))
+SMALL = [
+    Claim(
+        "graded-beats-binary", "Graded beats binary", "60.3 → 77.8 R@5", "Table 1",
+        (Better("campus: graded − binary", side(GRADED), side(BINARY)),
+         Better("campus: graded − soft", side(GRADED), side("campus/vgg16-gem-soft-0"))),
+    ),
+    Claim(
+        "whitening-helps", "Whitening helps", "77.8 → 83.1 R@5", "Table 1",
+        (Better("campus: whitened − plain", side(GRADED, descriptor="128"), side(GRADED)),),
+    ),
+    Claim(
+        "cheaper-than-mining", "No mining is cheaper", "5 h, 22 days", "Table 6",
+        (Cheaper("forward passes", side(GRADED), side(TRIPLET), "passes"),
+         Cheaper("seconds", side(GRADED), side(TRIPLET), "seconds")),
+        rule="At most half.",
+    ),
+    Claim("calibrated-overlap", "Overlap is calibrated", "not in the paper", "ours",
+          (Calibrated("1 − d/τ", side(GRADED), "calibration"),)),
+    Claim("two-blocks", "Two blocks beat one", "64.6, 78.9 R@5", "Table 5",
+          (Better("two − one", side("campus/a"), side("campus/b")),)),
+]  # fmt: skip
+
+
+@pytest.fixture
+def judged(seeds):
+    mined = Cost(30.0, 100, 1200, 400, 5.0)
+    runs = [
+        *seeds(GRADED, 0.75, whitened={"the map": (128, 0.5)}, ece=0.3),
+        *seeds(BINARY, 0.5),
+        *seeds(TRIPLET, 0.6, cost=mined),
+        *seeds("campus/vgg16-gem-as-it-comes", 0.4, 1, cost=Cost()),
+    ]
+    return judge_all(SMALL, runs)
+
+
+def test_the_page_of_made_up_results_is_the_stored_one(judged):
+    """REGENERATE=1 writes it anew; then read the difference."""
+    why = {"whitening-helps": "The map is small."}
+    made = page(judged, "samespot reproduce --data DATA", {"campus/b": "needs weights of vgg16"}, why)
+    if os.environ.get("REGENERATE"):
+        STORED.write_text(made)
+    assert made == STORED.read_text()
+
+
+def test_each_claim_has_its_word_in_the_table(judged):
+    table = page(judged, "", {}, {}).partition("## Claims")[2].partition("##")[0]
+    words = [row.split("|")[-2].strip() for row in table.splitlines() if row.startswith("| [")]
+    assert words == ["✓ holds", "✗ does not hold", "✓ holds", "✗ does not hold", "– not run"]
+
+
+def test_what_did_not_reproduce_is_said_with_its_explanation(judged):
+    text = page(judged, "", {}, {"whitening-helps": "The map is small."})
+    part = text.partition("## What did not reproduce")[2].partition("\n## ")[0]
+    assert "**Whitening helps: does not hold.** The map is small." in part
+    assert "**Overlap is calibrated: does not hold.** No explanation has been written yet." in part
+    assert "No mining" not in part
+
+
+def test_links_lead_to_headings(judged):
+    text = page(judged, "", {}, {})
+    assert set(re.findall(r"\]\(#([^)]+)\)", text)) == set(re.findall(r'<a id="([^"]+)">', text))
+
+
+def test_explanations_of_unknown_claims_are_refused(judged):
+    assert explanations(judged, 'two-blocks = "since"') == {"two-blocks": "since"}
+    with pytest.raises(InputError, match=r"explanations.toml explains 'three-blocks'"):
+        explanations(judged, 'three-blocks = "since"')
+
+
+def test_the_explanations_that_ship_are_of_claims_there_are():
+    explanations(judge_all(claims(), []))
+
+
+def full_result(one, seed):
+    """Random answers that depend on the experiment's name and seed."""
+    dice = np.random.default_rng([seed, *one.key.encode()])
+    queries = 60
+    answers = {}
+    for size, on in [(512, None), *((size, "the map") for size in one.whiten)]:
+        columns = {"first_hit": dice.integers(0, 12, queries).astype(float)}
+        if on is None:
+            columns |= {
+                "metres": dice.uniform(0, 80, queries),
+                "shared": dice.random(queries),
+                "precision": dice.random(queries),
+            }
+        answers[f"{size} {on}"] = Answers(size, on, None, columns)
+    if one.rerank:
+        answers["re-ranked"] = Answers(512, None, one.rerank, {"first_hit": np.ones(queries)})
+    bins = {
+        "predicted": written(np.linspace(0, 1, 5)),
+        "true": written(dice.random(5)),
+        "counts": "1 1 1 1 1",
+        "ece": 0.2,
+    }
+    return Result(
+        one.key, seed, "d", one.data,
+        {"counted": np.ones(queries), "metres": np.full(queries, 3.0), "shared": np.full(queries, 0.95)},
+        answers, {"calibration": bins, "calibration, isotonic": bins},
+        Cost(float(dice.uniform(5, 20)), 1000, 2000, 300 if "triplet" in one.name else 0) if one.trained else Cost(),
+        {"device": "a machine", "options": {}},
+    )  # fmt: skip
+
+
+def test_the_whole_matrix_fits_a_page_with_light_figures(tmp_path):
+    """And no claim is left without an answer."""
+    names = ("campus", "town", "redkitchen")
+    store = Store(tmp_path)
+    for one in experiments(names):
+        for seed in one.seeds(1):
+            store.save(full_result(one, seed))
+    results = store.all()
+    files = write_page(
+        tmp_path / "docs" / "reproduce.md", judge_all(claims(names), results), "samespot reproduce", {}
+    )
+    text = files[0].read_text()
+    assert "not run" not in text.partition("## Claims")[2].partition("\n## ")[0].replace("resnet50", "")
+    drawn = re.findall(r"!\[[^\]]+\]\(images/([^)]+)\)", text)
+    assert len(drawn) == 6
+    assert set(drawn) == {file.name for file in files[1:]}
+    assert all(10_000 < file.stat().st_size < 300_000 for file in files[1:])
+    for one in (
+        "AP-GeM",
+        "SARE, joint",
+        "log-ratio",
+        "Patch-NetVLAD",
+        "XFeat",
+        "soft contrastive",
+        "multi-similarity",
+    ):
+        assert one in text.partition("## Comparators")[2].partition("\n## ")[0]
+
+
+def test_without_results_the_page_says_what_is_needed():
+    text = page(judge_all(claims(), []), "samespot reproduce", {"campus/x": "needs the data set campus"}, {})
+    assert "none yet" in text
+    assert "– not run" in text
+    assert "- needs the data set campus: `campus/x`" in text
