@@ -1,6 +1,6 @@
 """What graded labels buy in the town of the demo, over several seeds: the margin that the docs state.
 
-    python benchmarks/town_training.py --seeds 0,1,2 --json docs/results/town_training.json
+    python benchmarks/town_training.py --seeds 0,1,2,3,4,5 --json docs/results/town_training.json
     python benchmarks/town_training.py --table docs/results/town_training.json
 
 Each recipe is trained as the demo trains it, from the same start and for the same number of steps, and evaluated by
@@ -52,7 +52,7 @@ def main() -> None:
     parser.add_argument("--only", help="recipes, separated by ;  (graded, binary, or others)")
     parser.add_argument("--steps", type=int, default=STEPS)
     parser.add_argument(
-        "--long", action="store_true", help="two blocks, 64 pairs, 300 steps: three times the demo's"
+        "--long", action="store_true", help="two blocks, 64 pairs, 300 steps: five times the demo's pairs"
     )
     parser.add_argument("--town", type=Path, help="folder to build the town in, or one that holds it")
     parser.add_argument("--town-seed", type=int, default=7)

@@ -14,7 +14,7 @@ INTERRUPTED = 130  # exit code after Ctrl-C, as of shells
 # Heavy modules are imported inside the commands: `samespot --help` must answer at once.
 app = typer.Typer(
     name="samespot",
-    help="Visual place recognition with graded similarity: label, train, index and locate photos.",
+    help="Visual place recognition with graded similarity: label, train, evaluate and report.",
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

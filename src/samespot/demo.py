@@ -32,8 +32,8 @@ NEAR, TURNED = 15.0, 40.0  # [m], [deg]
 STEPS, PAIRS = 120, 32
 WHITEN = (32, 128, 256)
 SHOWN_DIMS = 128
-# The paper's batches, at a rate that suits few steps; start, rate, steps and number of pairs are the same, so that only
-# the labels differ. Other rates are in benchmarks/town_training.py.
+# The paper's batches, at a rate that suits few steps; start, rate, steps and number of pairs are the same: the labels
+# differ, and with them the negatives that can be drawn. Other rates are in benchmarks/town_training.py.
 RATE = 1.0
 RECIPES: dict[str, dict[str, Any]] = {"graded": {"batches": "A"}, "binary": {"batches": "binary"}}
 Stage = Callable[[str], None]
@@ -203,5 +203,6 @@ def evaluate_one(run: Path, town: Path, cases: list[Case], progress: Progress | 
         out=folder,
     )
     done, _ = run_evaluation(asked, progress, cases)
-    write_files(done, cases, folder, hits=0, misses=0, progress=progress)  # the report has a gallery
+    # the report draws the figures and the gallery
+    write_files(done, cases, folder, hits=0, misses=0, figures=False, progress=progress)
     return done.evaluation

@@ -34,10 +34,11 @@ def write_files(
     *,
     hits: int = 4,
     misses: int = 4,
+    figures: bool = True,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> list[Path]:
-    """Everything that can be made of this evaluation, into the folder `out`."""
+    """Everything that can be made of this evaluation, into the folder `out`; figures and gallery if wanted."""
     tell = progress or (lambda what, done, total: None)
     tell("figures", 0, 1)
     evaluation = done.evaluation
@@ -51,7 +52,7 @@ def write_files(
         for name, isotonic in done.calibrations.items():
             isotonic.save(out / "calibration" / f"{_file_word(name)}.json")
         files.append(out / "calibration")
-    files += _figures(done, out)
+    files += _figures(done, out) if figures else []
     if evaluation.protocol["truth"] == "positives" and hits + misses:
         files += _gallery(done, cases, out / "gallery.png", hits, misses, seed)
     files += _submissions(done, cases, out)

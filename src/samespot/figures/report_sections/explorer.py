@@ -64,7 +64,7 @@ def _intro(rule: SectorRule | None, truth: bool) -> str:
     true = " The true overlap counts the pixels that both photos show." if truth else ""
     return (
         f"<p>{seen}{true} Choose a query and a map photo, on the map or in the boxes, and compare what they share with"
-        " what each run expects from its descriptors.</p>"
+        " what each run expects from its descriptors (ψ̂, calibrated where the run has a calibration).</p>"
     )
 
 
