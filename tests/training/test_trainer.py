@@ -83,6 +83,15 @@ def test_training_lowers_the_loss(tiny, photo_set, tmp_path):
     assert losses[2] < 0.8 * losses[0]
 
 
+def test_training_time_is_that_of_all_sessions(tiny, photo_set, tmp_path):
+    options = tiny.with_changes(steps=2)
+    first = train(options, [photo_set], tmp_path / "run", progress=False)
+    longer = train(options.with_changes(steps=4), [photo_set], tmp_path / "run", resume=True, progress=False)
+    again = train(options.with_changes(steps=4), [photo_set], tmp_path / "run", resume=True, progress=False)
+    assert 0 < first.training_seconds < longer.training_seconds
+    assert again.training_seconds == pytest.approx(longer.training_seconds, abs=0.05)
+
+
 # ---- mined tuples: 12 queries, stretches of 3 steps of 4 tuples ----
 
 TUPLES = {"loss": "triplet", "batch_pairs": 4, "negatives": 2, "mine_pool": 8}

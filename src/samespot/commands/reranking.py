@@ -12,11 +12,9 @@ from samespot.errors import InputError
 from samespot.evaluation.cases import Case
 from samespot.evaluation.evaluate import MAP, Describe, Other
 from samespot.model.network import PlaceNet
-from samespot.model.preprocess import read_image
 from samespot.overlap.task import Progress
-from samespot.places.table import Places
 from samespot.retrieval.describe import OnBadImage, device_named
-from samespot.retrieval.rerank.local_features import Geometry, XFeat, XFeatOptions, fitting_size
+from samespot.retrieval.rerank.local_features import Geometry, XFeat, XFeatOptions, photo_size
 from samespot.retrieval.rerank.patch_netvlad import (
     PatchNetVLAD,
     PatchOptions,
@@ -116,7 +114,7 @@ def reranking(
     notes: list[str] = []
     by: Any
     if asked.rerank == "xfeat":
-        by = XFeat(asked.xfeat_options(_photo_size(cases[0].places)), where)
+        by = XFeat(asked.xfeat_options(photo_size(cases[0].places)), where)
     else:
         netvlad_of(net)  # a wrong network should show before its photos are described
         places, name = (cases[0].places, MAP) if other is None else (other.places, other.name)
@@ -127,16 +125,6 @@ def reranking(
     top = TOP if asked.rerank_top is None else asked.rerank_top
     store = FeatureStore(folder, on_bad_image, workers)
     return Reranking(by, top, asked.rerank_of, store, tuple(notes))
-
-
-def _photo_size(places: Places) -> tuple[int, int] | None:
-    """What the size of the first photo that can be read suggests."""
-    for path in places.images:
-        try:
-            return fitting_size(*read_image(path).shape[-2:])
-        except InputError:
-            continue
-    return None
 
 
 def _notes(by: PatchNetVLAD, images: int, on_map: bool) -> list[str]:

@@ -52,10 +52,14 @@ class NetVLAD(nn.Module):
 
     def soft_assign(self, features: Tensor) -> tuple[Tensor, Tensor]:
         """(n, d, h, w) -> local features of length 1 (n, d, h, w), and their shares in clusters (n, k, h, w)."""
-        # a softmax this sharp needs more digits than half precision has
+        # a softmax this sharp needs more digits than half precision has; a GPU's convolutions have no more (TF32), its
+        # matrix products do
         with torch.autocast(features.device.type, enabled=False):
             unit = functional.normalize(features.float(), dim=1)
-            return unit, self.conv(unit).softmax(dim=1)
+            scores = torch.einsum("kd,ndhw->nkhw", self.conv.weight[:, :, 0, 0], unit)
+            if self.conv.bias is not None:
+                scores = scores + self.conv.bias[:, None, None]
+            return unit, scores.softmax(dim=1)
 
     def residual_sums(self, unit: Tensor, shares: Tensor) -> Tensor:
         """What `soft_assign` gave -> (n, k, d) sums over all positions of share · (x - c)."""

@@ -339,7 +339,7 @@ def _small(name: str) -> list[Comparison]:
 
 
 def _comparators() -> tuple[Comparison, ...]:
-    """Graded at the paper's rate against each loss at its better one, plain and whitened to 128 dims."""
+    """Each loss at the best of its three rates, graded as well, plain and whitened to 128 dims."""
     return tuple(
         Better(
             f"campus: graded − {loss}" + ("" if descriptor == "plain" else ", 128 whitened"),

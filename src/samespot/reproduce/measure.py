@@ -169,7 +169,7 @@ class Bench:
         done = train(options, sets, folder / "run", resume=True, progress=False, shared=self._sources)
         assert done.model is not None
         cost = Cost(
-            seconds=round(done.pairs / max(done.pairs_per_second, 1e-9), 3),
+            seconds=done.training_seconds,
             pairs=done.pairs,
             learning_images=done.learning_images,
             mining_images=done.mining_images,
@@ -233,9 +233,10 @@ class Bench:
             return None
         store = FeatureStore(self.work / "local-features" / experiment.rerank)
         if experiment.rerank == "xfeat":
-            from samespot.retrieval.rerank.local_features import XFeat
+            from samespot.retrieval.rerank.local_features import XFeat, XFeatOptions, photo_size
 
-            return Reranking(XFeat(device=self.where), TOP, store=store)
+            size = photo_size(other.places) or XFeatOptions().size
+            return Reranking(XFeat(XFeatOptions(size=size), self.where), TOP, store=store)
         from samespot.retrieval.rerank.patch_netvlad import PatchNetVLAD, learn_projection
 
         projection = learn_projection(described(other.places, other.name).vectors, other.name)

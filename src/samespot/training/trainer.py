@@ -56,7 +56,7 @@ from samespot.training.images import (
 from samespot.training.logbook import Logbook, ProgressBar
 from samespot.training.mining import Mined, Tuples, tuples_of
 from samespot.training.objectives import model_notes, objective_of
-from samespot.training.options import TrainingOptions, differences
+from samespot.training.options import TUPLE_LOSSES, TrainingOptions, differences
 from samespot.training.schedule import Schedule, schedule_of, total_steps
 from samespot.training.sets import ImageList, LabelledSet
 from samespot.training.validation import Validation, nearest, recall
@@ -84,6 +84,7 @@ class TrainingResult:
     learning_images: int = 0
     mining_images: int = 0  # 0 but for losses of mined tuples
     mining_seconds: float = 0.0
+    training_seconds: float = 0.0  # of all sessions, mining included, without start-up and validation
 
     def to_dict(self) -> dict[str, Any]:
         return {k: str(v) if isinstance(v, Path) else v for k, v in asdict(self).items()}
@@ -120,8 +121,10 @@ def train(
         raise stopped_by(error, loop.step, run, loop.checkpoints.steps()) from error
     except torch.cuda.OutOfMemoryError as error:
         pairs = options.micro_pairs or options.batch_pairs // fabric.world_size
+        tuples = options.loss in TUPLE_LOSSES
+        what = f"tuples of {2 + options.negatives} images" if tuples else "pairs"
         raise TrainingStopped(
-            f"step {loop.step + 1}: out of GPU memory with {pairs} pairs at once; pass --micro-pairs "
+            f"step {loop.step + 1}: out of GPU memory with {pairs} {what} at once; pass --micro-pairs "
             f"{max(1, pairs // 2)}, which gives the same gradient"
         ) from error
     finally:
@@ -172,6 +175,7 @@ class _Loop:
         self._failed = torch.zeros((), dtype=torch.int64, device=self.device)
         # of this session
         self._tic, self._seconds, self._session_pairs = time.perf_counter(), 0.0, 0
+        self._earlier_seconds = 0.0  # of earlier sessions
 
     # ---- the run, first to last ----
 
@@ -517,7 +521,7 @@ class _Loop:
         self.fabric.barrier()
 
     def _sets_facts(self) -> list[dict[str, Any]]:
-        kept = ("measure", "kind", "theta", "radius", "metres", "degrees")
+        kept = ("measure", "kind", "theta", "radius", "metres", "degrees", "steepness")
         return [
             {
                 "queries": len(one.queries),
@@ -573,6 +577,7 @@ class _Loop:
                 "recall": {str(k): v for k, v in self.recall.items()},
                 "bad_images": bad,
                 "passes": [self.learning_images, self.mining_images, self.mining_seconds],
+                "seconds": self._earlier_seconds + self._seconds,
             }
             if isinstance(self.batches, Tuples) and self.batches.mined is not None:
                 state["mined"] = self.batches.mined.state()
@@ -584,6 +589,7 @@ class _Loop:
         self.best = state["best"]
         # an older run did not count its passes
         self.learning_images, self.mining_images, self.mining_seconds = state.get("passes", (0, 0, 0.0))
+        self._earlier_seconds = state.get("seconds", 0.0)
         if isinstance(self.batches, Tuples) and "mined" in state:
             self.batches.mined = Mined.from_state(state["mined"])
         if self.step == self.steps:
@@ -627,6 +633,7 @@ class _Loop:
             learning_images=self.learning_images,
             mining_images=self.mining_images,
             mining_seconds=round(self.mining_seconds, 3),
+            training_seconds=round(self._earlier_seconds + self._seconds, 3),
         )
         if self.writes:
             write_whole(self.run / "result.json", (json.dumps(result.to_dict(), indent=1) + "\n").encode())

@@ -16,8 +16,9 @@ from torch import Tensor
 
 from samespot.errors import InputError
 from samespot.model.checkpoint import tensors_digest
-from samespot.model.preprocess import Preprocessing
+from samespot.model.preprocess import Preprocessing, read_image
 from samespot.overlap.labels import check_choice
+from samespot.places.table import Places
 from samespot.retrieval.rerank.matching import mutual_nearest
 from samespot.retrieval.rerank.reranker import Features
 
@@ -26,14 +27,10 @@ NAME = "xfeat"
 COSINE = 0.82  # XFeat's own: less similar features are no match
 # [pixels] a match may be off the geometry
 WITHIN: dict[str, float] = {"fundamental": 2.0, "homography": 4.0}
-LEAST: dict[str, int] = {
-    "fundamental": 8,
-    "homography": 5,
-}  # matches: one more than any geometry goes through
+# matches: one more than any geometry goes through
+LEAST: dict[str, int] = {"fundamental": 8, "homography": 5}
 MOST = 640  # [pixels] of the longer side that are looked at
-CELL = (
-    32  # [pixels] sides are multiples of it, so that XFeat looks at every pixel and keypoints are whole ones
-)
+CELL = 32  # [pixels] sides are multiples of it: XFeat looks at every pixel, and keypoints are whole ones
 TRIES = 1000  # geometries that are tried at most
 _DIMS = 64
 _NUMBERS = 2 + _DIMS  # x, y, descriptor
@@ -45,10 +42,7 @@ _ON_CPU, _ON_GPU = 4, 32  # photos at once
 class XFeatOptions:
     keypoints: int = 1000  # of a photo at most: the surest
     geometry: Geometry = "fundamental"
-    size: tuple[int, int] = (
-        480,
-        640,
-    )  # height, width [pixels] that photos are brought to; see `fitting_size`
+    size: tuple[int, int] = (480, 640)  # height, width [pixels] that photos are brought to; see `photo_size`
 
     def __post_init__(self) -> None:
         check_choice("geometry", self.geometry, get_args(Geometry))
@@ -68,6 +62,16 @@ def fitting_size(height: int, width: int) -> tuple[int, int]:
     """
     scale = min(1.0, MOST / max(height, width))
     return _cells(height * scale), _cells(width * scale)
+
+
+def photo_size(places: Places) -> tuple[int, int] | None:
+    """What the size of the first photo that can be read suggests."""
+    for path in places.images:
+        try:
+            return fitting_size(*read_image(path).shape[-2:])
+        except InputError:
+            continue
+    return None
 
 
 def _cells(side: float) -> int:
