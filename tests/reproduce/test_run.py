@@ -5,7 +5,7 @@ import pytest
 from samespot.errors import InputError
 from samespot.reproduce.claims import claims
 from samespot.reproduce.experiment import Experiment, Store
-from samespot.reproduce.matrix import experiments
+from samespot.reproduce.matrix import LOSSES, experiments
 from samespot.reproduce.run import Run, chosen, planned, run_matrix, seconds_left
 from samespot.training.checkpoints import StopRequested
 
@@ -102,8 +102,7 @@ def test_names_choose_by_claim_by_data_set_and_by_part():
     assert {one.data for one in chosen(every, said, ["redkitchen"])} == {"redkitchen"}
     assert {one.name for one in chosen(every, said, ["campus/vgg16-gem-D", "sare-joint"])} == {
         "vgg16-gem-D",
-        "vgg16-gem-sare-joint-rate-0.03",
-        "vgg16-gem-sare-joint-rate-0.1",
+        *(f"vgg16-gem-sare-joint-rate-{rate:g}" for rate in LOSSES["sare-joint"]),
     }
     assert chosen(every, said, []) == every
     with pytest.raises(InputError, match="--only nothing-like-it: no such claim or experiment"):
