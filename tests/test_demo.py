@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from samespot.demo import RECIPES, demo_options, labelled, run_demo, training_photos
+from samespot.demo import RECIPES, demo_options, labelled, run_demo, training_photos, whitened_sizes
 from samespot.evaluation.results import Evaluation
 from samespot.places.table import Places
 
@@ -70,6 +70,10 @@ def test_it_is_whitened_on_the_map_and_on_the_training_quarter(demo):
         found = {(one.dims, one.whitened_on) for one in evaluation.variants}
         assert {(1280, None), (32, "the map")} < found
         assert len(found) == 3
+
+
+def test_a_small_town_is_whitened_to_what_its_photos_span():
+    assert [whitened_sizes(photos) for photos in (18, 32, 33, 674)] == [[], [], [32], [32, 128, 256]]
 
 
 def test_training_and_test_streets_are_disjoint(demo):

@@ -179,6 +179,11 @@ def _strategies(name: str) -> Sequence[str]:
     return ("binary",) if name == "binary" else ("A", "B", "C", "D")
 
 
+def whitened_sizes(photos: int) -> list[int]:
+    """Of WHITEN what so many photos span: a small town has fewer dims to whiten."""
+    return [size for size in WHITEN if size < photos]
+
+
 def evaluate_one(run: Path, town: Path, cases: list[Case], progress: Progress | None) -> Evaluation:
     """By the protocol `town`, whitened on the map and on the training quarter."""
     from samespot.commands.evaluate import EvaluateRequest, run_evaluation
@@ -191,13 +196,12 @@ def evaluate_one(run: Path, town: Path, cases: list[Case], progress: Progress | 
         there = Evaluation.load(folder)
         if there.model.get("digest") == PlaceNet.load(run / "last").digest():
             return there
-    photos = min(case.place_count for case in cases)
-    sizes = [str(size) for size in WHITEN if size < photos]  # a small town spans fewer dims
+    sizes = whitened_sizes(min(case.place_count for case in cases))
     asked = EvaluateRequest(
         model=str(run),
         protocol="town",
         root=town,
-        whiten=",".join(sizes) or None,
+        whiten=",".join(str(size) for size in sizes) or None,
         train=town / "places.csv",
         train_split="train",
         out=folder,

@@ -99,10 +99,19 @@ def test_weights_are_found_beside_the_data(tmp_path):
 
 def test_the_command_in_words_names_no_folder_of_this_machine(tmp_path):
     asked = ReproduceRequest(
-        tmp_path, tmp_path, (f"msls={tmp_path}",), only=("two-blocks",), seeds=2, steps=9
+        tmp_path,
+        tmp_path,
+        (f"msls={tmp_path}",),
+        (f"vgg16={tmp_path}",),
+        only=("two-blocks",),
+        seeds=2,
+        steps=9,
     )
     words = command_in_words(asked)
-    assert words == "samespot reproduce --data DATA --root msls=MSLS --only two-blocks --seeds 2 --steps 9"
+    assert (
+        words
+        == "samespot reproduce --data DATA --root msls=MSLS --weights vgg16=FILE --only two-blocks --seeds 2 --steps 9"
+    )
 
 
 def test_the_board_shows_a_square_for_each_run(capsys):

@@ -37,6 +37,15 @@ def test_only_a_result_of_the_same_things_is_loaded(tmp_path, result):
     assert store.load("campus/b", 0) is None
 
 
+def test_a_try_with_fewer_steps_leaves_whole_results_alone(tmp_path, result):
+    whole, tried = Store(tmp_path), Store(tmp_path, steps=2)
+    whole.save(result("campus/a", 0.5, digest="whole"))
+    tried.save(result("campus/a", 0.1, digest="tried"))
+    assert whole.load("campus/a", 0, "whole") is not None
+    assert [one.digest for one in whole.all()] == ["whole"]
+    assert [one.digest for one in tried.all()] == ["tried"]
+
+
 def test_a_broken_file_is_named(tmp_path, result):
     store = Store(tmp_path)
     path = store.save(result("campus/a", 0.5))

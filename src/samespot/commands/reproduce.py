@@ -75,6 +75,7 @@ def command_in_words(asked: ReproduceRequest) -> str:
     """How anyone would get the same results; folders of this machine are no part of it."""
     words = ["samespot reproduce --data DATA"]
     words += [f"--root {name}={name.upper()}" for name in asked.roots()]
+    words += [f"--weights {word.partition('=')[0]}=FILE" for word in asked.weights]
     words += [f"--only {name}" for name in asked.only]
     words += [f"--seeds {asked.seeds}"] if asked.seeds != SEEDS else []
     words += [f"--steps {asked.steps}"] if asked.steps is not None else []
@@ -101,7 +102,7 @@ def at_hand(asked: ReproduceRequest) -> list[str]:
 
 def reproduce(asked: ReproduceRequest) -> tuple[Judged, Outcome]:
     """Run what is not there yet, under the board, and judge all claims by what is there then."""
-    store, names = Store(asked.out), at_hand(asked)
+    store, names = Store(asked.out, asked.steps), at_hand(asked)
     every, said = experiments(names), claims(names)
     wanted = chosen(every, said, asked.only)
     if asked.collect:

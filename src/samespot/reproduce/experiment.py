@@ -164,10 +164,10 @@ class Failure:
 
 
 class Store:
-    """The results on disk."""
+    """The results on disk. Those of a try with fewer `steps` lie apart, and are never judged beside whole ones."""
 
-    def __init__(self, out: Path) -> None:
-        self.folder = out / "results"
+    def __init__(self, out: Path, steps: int | None = None) -> None:
+        self.folder = out / ("results" if steps is None else f"results-of-{steps}-steps")
 
     def path(self, experiment: str, seed: int) -> Path:
         return self.folder / experiment / f"seed-{seed}.json"

@@ -177,7 +177,7 @@ class Batches:
         if epoch not in self._orders:
             if len(self._orders) > 1:  # a batch may reach from one epoch into the next
                 self._orders.pop(min(self._orders))
-            self._orders[epoch] = random_stream(self.seed, epoch, stream=1).permutation(self.query_count)
+            self._orders[epoch] = shuffled(self.seed, epoch, self.query_count)
         return self._orders[epoch]
 
     def _match(
@@ -225,11 +225,7 @@ class Batches:
         similarity: NDArray[np.float32],
         redrawn: int,
     ) -> Batch:
-        of_set = np.searchsorted(self._starts, queries, side="right") - 1
-        rows = np.array(
-            [self._views[s].queries[q - self._starts[s]] for s, q in zip(of_set, queries, strict=True)],
-            dtype=np.int64,
-        )
+        of_set, rows = located(self._views, self._starts, queries)
         if self.strategy.binary:
             similarity = (similarity >= POSITIVE).astype(np.float32)
         first = np.array(self.images.first, dtype=np.int64)
@@ -251,6 +247,20 @@ class Batches:
 def random_stream(seed: int, step: int, stream: int = 0) -> np.random.Generator:
     """Random numbers that depend on nothing but these three: counter-based, so no step needs the ones before."""
     return np.random.Generator(np.random.Philox(key=[seed, step], counter=[0, 0, 0, stream]))
+
+
+def shuffled(seed: int, epoch: int, count: int) -> NDArray[np.int64]:
+    """(count,) the queries of an epoch, each once, in a random order."""
+    return random_stream(seed, epoch, stream=1).permutation(count)
+
+
+def located(
+    views: list[View], starts: NDArray[np.int64], queries: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """For each query, by its number among all that take part: its set, and its row there."""
+    of_set = np.searchsorted(starts, queries, side="right") - 1
+    rows = [views[s].queries[q - starts[s]] for s, q in zip(of_set, queries, strict=True)]
+    return of_set.astype(np.int64), np.array(rows, dtype=np.int64)
 
 
 def batches_of(options: TrainingOptions, sets: list[LabelledSet]) -> Batches:

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from samespot.errors import InputError
 from samespot.overlap.labels import POSITIVE
-from samespot.training.batches import Batch, View, random_stream
+from samespot.training.batches import Batch, View, located, random_stream, shuffled
 from samespot.training.images import in_blocks, send
 from samespot.training.sets import ImageList, LabelledSet, images_of
 
@@ -157,7 +157,7 @@ class Tuples:
         """Mine the stretch of a step; how many images were described for it."""
         number = step // self.stretch_steps
         dice = random_stream(self.seed, number, stream=_STREAM)
-        of_set, rows = self._located(self._queries(number))
+        of_set, rows = located(self._views, self._starts, self._queries(number))
         candidates = self._candidates(of_set, rows, self._drawn_pool(dice))
         able = np.flatnonzero(candidates.able)
         positives = np.full(len(rows), -1, dtype=np.int64)
@@ -177,17 +177,8 @@ class Tuples:
         """(n,) the queries of a stretch, by their number among all that take part."""
         slots = np.arange(self.stretch_steps * self.count) + stretch * self.stretch_steps * self.count
         epochs, at = np.divmod(slots, self.query_count)
-        orders = {int(e): self._shuffled(int(e)) for e in np.unique(epochs)}
+        orders = {int(e): shuffled(self.seed, int(e), self.query_count) for e in np.unique(epochs)}
         return np.array([orders[e][a] for e, a in zip(epochs.tolist(), at, strict=True)], dtype=np.int64)
-
-    def _shuffled(self, epoch: int) -> NDArray[np.int64]:
-        return random_stream(self.seed, epoch, stream=1).permutation(self.query_count)
-
-    def _located(self, queries: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """For each query its set and its row there."""
-        of_set = np.searchsorted(self._starts, queries, side="right") - 1
-        rows = [self._views[s].queries[q - self._starts[s]] for s, q in zip(of_set, queries, strict=True)]
-        return of_set.astype(np.int64), np.array(rows, dtype=np.int64)
 
     def _of_map(self, number: int) -> NDArray[np.int64]:
         """The images of a set's map that take part."""
