@@ -241,7 +241,7 @@ def reproduce(
     command.claims_table(judged)
     command.closing_lines(outcome)
     if page is not None:
-        words = command.command_in_words(asked)
+        words = command.command_in_words(asked, judged.results)
         console.files_written(write_page(page, judged, words, command.missing(outcome)))
     console.write_json(command.facts(judged, outcome), json)
     if outcome.failures:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from samespot.commands.reproduce import Board, ReproduceRequest, board, command_in_words
+from samespot.commands.reproduce import Board, ReproduceRequest, board, command_in_words, reproduce
 from samespot.errors import InputError
 from samespot.reproduce.experiment import Answers, Cost, Experiment, Result, Store
 from samespot.reproduce.run import Run
@@ -97,21 +97,34 @@ def test_weights_are_found_beside_the_data(tmp_path):
     assert ReproduceRequest().weight_files() == {}
 
 
-def test_the_command_in_words_names_no_folder_of_this_machine(tmp_path):
+def test_the_command_in_words_is_that_of_the_results_and_names_no_folder_of_this_machine(tmp_path):
+    """Whatever the last call asked for: results may be of several."""
     asked = ReproduceRequest(
         tmp_path,
         tmp_path,
-        (f"msls={tmp_path}",),
-        (f"vgg16={tmp_path}",),
+        weights=(f"vgg16={tmp_path}",),
         only=("two-blocks",),
-        seeds=2,
+        seeds=3,
         steps=9,
+        collect=True,
     )
-    words = command_in_words(asked)
-    assert (
-        words
-        == "samespot reproduce --data DATA --root msls=MSLS --weights vgg16=FILE --only two-blocks --seeds 2 --steps 9"
-    )
+    results = {"msls/a": [made_up("msls/a", 0.5)] * 2, "campus/a": [made_up("campus/a", 0.5)]}
+    said = "samespot reproduce --data DATA --root msls=MSLS --weights vgg16=FILE --seeds 2 --steps 9"
+    assert command_in_words(asked, results) == said
+    three = {"campus/a": [made_up("campus/a", 0.5)] * 3}
+    assert command_in_words(ReproduceRequest(seeds=1), three) == "samespot reproduce --data DATA"
+
+
+def test_collecting_says_why_an_experiment_lacks_where_data_is_named(results, monkeypatch):
+    monkeypatch.setattr("samespot.reproduce.measure.hub_is_reachable", lambda: False)
+    (results / "data").mkdir()
+    with_data = ReproduceRequest(results, results / "data", collect=True, device="cpu")
+    notes = {run.experiment.key: run.note for run in reproduce(with_data)[1].runs if run.state == "missing"}
+    assert notes["campus/vgg16-gem-B"] == "needs the data set campus"
+    bare = ReproduceRequest(results, collect=True, device="cpu")
+    notes = {run.experiment.key: run.note for run in reproduce(bare)[1].runs if run.state == "missing"}
+    assert notes["campus/vgg16-gem-B"] == "not run"
+    assert "campus/vgg16-gem-graded" not in notes
 
 
 def test_the_board_shows_a_square_for_each_run(capsys):

@@ -86,3 +86,15 @@ def test_facts_change_with_the_photos(data, tmp_path):
     words = path.read_text().splitlines()
     path.write_text("\n".join([words[0], *words[2:]]) + "\n")
     assert data_sets(data, {}, tmp_path)["campus"].facts != before
+
+
+@pytest.mark.parametrize("gone", ["map", "query"])
+def test_facts_change_with_who_is_asked(data, tmp_path, gone):
+    before = data_sets(data, {}, tmp_path)["campus"].facts
+    path = data / "campus" / "places.csv"
+    words = path.read_text().splitlines()
+    last = max(i for i, line in enumerate(words) if f",{gone}," in f"{line},")
+    path.write_text("\n".join([*words[:last], *words[last + 1 :]]) + "\n")
+    after = data_sets(data, {}, tmp_path)["campus"].facts
+    assert after["photos"] == before["photos"]
+    assert after != before

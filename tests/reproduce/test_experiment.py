@@ -78,6 +78,7 @@ def test_the_digest_is_of_what_a_result_depends_on():
         digest_of(replace(one, labels="binary"), options, data, "w"),
         digest_of(replace(one, whiten=(64,)), options, data, "w"),
         digest_of(replace(one, rerank="xfeat"), options, data, "w"),
+        digest_of(replace(one, rerank="xfeat"), options, data, "w", {"top": 50}),
         digest_of(replace(one, trained=False), options, data, "w"),
     ]
     assert len({base, *others}) == len(others) + 1

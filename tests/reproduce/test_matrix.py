@@ -29,7 +29,7 @@ def photos_learned_from(options):
 
 def test_every_experiment_of_a_data_set_learns_from_the_same_number_of_photos(options):
     for name in KINDS:
-        seen = [photos_learned_from(options[one.key]) for one in EVERY if one.data == name]
+        seen = [photos_learned_from(options[one.key]) / one.share for one in EVERY if one.data == name]
         assert max(seen) <= 1.01 * min(seen), name
 
 
@@ -39,6 +39,17 @@ def test_a_shorter_budget_is_shorter_for_all(tmp_path):
     graded = next(one for one in EVERY if one.key == "campus/vgg16-gem-graded")
     assert options_of(graded, base, 30).steps == 30
     assert photos_learned_from(options_of(triplet, base, 30)) == 30 * 128
+
+
+def test_rates_of_one_thing_differ_in_the_rate_only(options):
+    families = {one.rate_of for one in EVERY if one.rate_of}
+    for family in families:
+        members = [one for one in EVERY if family in (one.rate_of, one.key)]
+        assert len(members) > 1, family
+        made = [{**options[one.key].to_dict(), "labels": one.labels} for one in members]
+        assert len({one["learning_rate"] for one in made}) == len(members)
+        assert {key for one in made for key in one if one[key] != made[0][key]} == {"learning_rate"}
+    assert all(("rate-" in one.name) == bool(one.rate_of) for one in EVERY if one.data == "campus")
 
 
 def test_names_are_distinct_and_good_for_paths():

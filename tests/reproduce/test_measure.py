@@ -128,3 +128,26 @@ def test_the_folder_of_a_run_is_left_only_while_it_runs(bench, done):
     assert not list((bench.work / "runs").rglob("config.json"))
     path = done[0].path("town/graded", 0)
     assert json.loads(path.read_text())["facts"]["options"]["steps"] == 2
+
+
+def test_a_run_begun_on_another_device_or_with_weights_elsewhere_starts_anew(bench, monkeypatch):
+    """Training itself would refuse to go on with it, and the run would fail for ever."""
+    folder = bench.work / "runs" / GRADED.key / "seed-3"
+
+    def stopped(options, sets, run, **_):
+        run.mkdir(parents=True, exist_ok=True)
+        (run / "begun").touch()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("samespot.reproduce.measure.train", stopped)
+    for where in ("cpu", "cpu", "cuda"):
+        there = (folder / "run" / "begun").exists()
+        options = bench.options(GRADED, 3).with_changes(device=where)
+        kept = []
+        monkeypatch.setattr(
+            "samespot.reproduce.measure.train",
+            lambda o, s, run, kept=kept, **_: (kept.append((run / "begun").exists()), stopped(o, s, run)),
+        )
+        with pytest.raises(KeyboardInterrupt):
+            bench._trained(GRADED, options, bench.digest(GRADED), folder)
+        assert kept == [there and where == "cpu"]

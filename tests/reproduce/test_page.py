@@ -41,7 +41,7 @@ SMALL = [
 
 @pytest.fixture
 def judged(seeds):
-    mined = Cost(30.0, 100, 1200, 400, 5.0)
+    mined = Cost(30.0, 166, 2000, 3000, 5.0)
     runs = [
         *seeds(GRADED, 0.75, whitened={"the map": (128, 0.5)}, ece=0.3),
         *seeds(BINARY, 0.5),

@@ -54,6 +54,28 @@ def test_a_second_call_skips_what_is_there_and_a_changed_option_runs_anew(tmp_pa
     assert bench.asked[6:] == [("a", 0)]
 
 
+def test_of_several_rates_only_the_best_has_further_seeds(tmp_path, result):
+    base = Experiment("x", "base")
+    fast, slow = (Experiment("x", name, rate_of="x/base") for name in ("fast", "slow"))
+    bench, store = MadeUpBench(result, base=0.4, fast=0.6, slow=0.2), Store(tmp_path)
+    outcome = run_matrix(bench, planned([base, fast, slow], 3), store)
+    assert bench.asked[3:] == [("base", 1), ("fast", 1), ("base", 2), ("fast", 2)]
+    spared = [run for run in outcome.runs if run.state == "spared"]
+    assert [(run.experiment.name, run.seed) for run in spared] == [("slow", 1), ("slow", 2)]
+    assert spared[0].note == "the first seed is better at x/fast"
+    assert outcome.count("waiting") == 0
+    again = run_matrix(bench, planned([base, fast, slow], 3), store)
+    assert len(bench.asked) == 7
+    assert again.count("spared") == 2
+
+
+def test_a_rate_whose_first_seed_failed_is_not_chosen(tmp_path, result):
+    fast, slow = (Experiment("x", name, rate_of="x/base") for name in ("fast", "slow"))
+    bench = MadeUpBench(result, fast=RuntimeError("NaN"), slow=0.2)
+    run_matrix(bench, planned([fast, slow], 2), Store(tmp_path))
+    assert bench.asked == [("fast", 0), ("slow", 0), ("slow", 1)]
+
+
 def test_a_failure_is_recorded_and_the_others_go_on(tmp_path, result):
     bench, store = MadeUpBench(result, a=RuntimeError("CUDA ran\naway")), Store(tmp_path)
     heard = []

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE
 from rich.console import Group, RenderableType
@@ -21,16 +21,28 @@ from samespot.reproduce.claims import claims
 from samespot.reproduce.comparators import measured
 from samespot.reproduce.data_sets import KINDS, data_sets
 from samespot.reproduce.experiment import Experiment, Store
-from samespot.reproduce.judgement import Claim, Judged, Verdict, judge_all
+from samespot.reproduce.judgement import Claim, Judged, Results, Verdict, judge_all
 from samespot.reproduce.matrix import experiments
 from samespot.reproduce.page import MARKS, in_short
 from samespot.reproduce.run import Outcome, Run, chosen, planned, run_matrix, seconds_left
 
+if TYPE_CHECKING:
+    from samespot.overlap.task import Progress
+    from samespot.reproduce.measure import Bench
+
 SEEDS = 3
+USUAL = ("campus", "town", "redkitchen")  # data sets whose experiments are always in the matrix
 BESIDE = "weights"  # folder beside the data where weights are looked for
 LAST = 8  # runs shown below the board
-_SQUARES = {"waiting": "·", "running": "▶", "done": "■", "failed": "✗", "missing": "-"}
-_STYLES = {"waiting": "dim", "running": "bold cyan", "done": "green", "failed": "bold red", "missing": "dim"}
+_SQUARES = {"waiting": "·", "running": "▶", "done": "■", "failed": "✗", "missing": "-", "spared": "-"}
+_STYLES = {
+    "waiting": "dim",
+    "running": "bold cyan",
+    "done": "green",
+    "failed": "bold red",
+    "missing": "dim",
+    "spared": "dim",
+}
 
 
 @dataclass(frozen=True)
@@ -71,13 +83,17 @@ class ReproduceRequest:
         return given
 
 
-def command_in_words(asked: ReproduceRequest) -> str:
-    """How anyone would get the same results; folders of this machine are no part of it."""
+def command_in_words(asked: ReproduceRequest, results: Results) -> str:
+    """How anyone would get these results; folders of this machine are no part of it.
+
+    Data sets and seeds are those of the results, which may be of several calls.
+    """
     words = ["samespot reproduce --data DATA"]
-    words += [f"--root {name}={name.upper()}" for name in asked.roots()]
+    sets = {key.partition("/")[0] for key in results}
+    words += [f"--root {name}={name.upper()}" for name in KINDS if name in sets and name not in USUAL]
     words += [f"--weights {word.partition('=')[0]}=FILE" for word in asked.weights]
-    words += [f"--only {name}" for name in asked.only]
-    words += [f"--seeds {asked.seeds}"] if asked.seeds != SEEDS else []
+    seeds = max((len(runs) for runs in results.values()), default=asked.seeds)
+    words += [f"--seeds {seeds}"] if seeds != SEEDS else []
     words += [f"--steps {asked.steps}"] if asked.steps is not None else []
     return " ".join(words)
 
@@ -97,7 +113,7 @@ def at_hand(asked: ReproduceRequest) -> list[str]:
     unknown = sorted(set(asked.roots()) - set(KINDS))
     if unknown:
         raise InputError(f"--root {unknown[0]}=…: no such data set here; choose one of {', '.join(KINDS)}")
-    return ["campus", "town", "redkitchen", *(name for name in asked.roots() if name == "msls")]
+    return [*USUAL, *(name for name in asked.roots() if name not in USUAL)]
 
 
 def reproduce(asked: ReproduceRequest) -> tuple[Judged, Outcome]:
@@ -106,23 +122,9 @@ def reproduce(asked: ReproduceRequest) -> tuple[Judged, Outcome]:
     every, said = experiments(names), claims(names)
     wanted = chosen(every, said, asked.only)
     if asked.collect:
-        runs = planned(every, asked.seeds)
-        results = store.all()
-        if not results:
-            raise InputError(f"--collect: no results below {store.folder}; run without it first")
-        _mark_missing(runs, {(one.experiment, one.seed) for one in results})
-        return judge_all(said, results), Outcome(runs, results)
-    from samespot.reproduce.measure import Bench  # brings torch
-
-    work = asked.work or asked.out / "work"
+        return _collected(asked, store)
     with board(planned(wanted, asked.seeds)) as (runs, tell, progress):
-        bench = Bench(
-            data_sets(asked.data, asked.roots(), work, progress),
-            work,
-            asked.weight_files(),
-            steps=asked.steps,
-            device=asked.device,
-        )
+        bench = _bench(asked, progress)
         _refuse_nothing_to_run(bench.lacks, wanted)
         outcome = run_matrix(bench, runs, store, tell, asked.seconds)
         # the claims are judged by all that is there, and not only by what was asked for
@@ -133,10 +135,27 @@ def reproduce(asked: ReproduceRequest) -> tuple[Judged, Outcome]:
     return judge_all(said, outcome.results), outcome
 
 
-def _mark_missing(runs: Sequence[Run], there: set[tuple[str, int]]) -> None:
+def _bench(asked: ReproduceRequest, progress: Progress | None = None) -> Bench:
+    from samespot.reproduce.measure import Bench  # brings torch
+
+    work = asked.work or asked.out / "work"
+    sets = data_sets(asked.data, asked.roots(), work, progress)
+    return Bench(sets, work, asked.weight_files(), steps=asked.steps, device=asked.device)
+
+
+def _collected(asked: ReproduceRequest, store: Store) -> tuple[Judged, Outcome]:
+    """What is there, whatever machine it is from; and what lacks, with the reason where data was named."""
+    results, names = store.all(), at_hand(asked)
+    if not results:
+        raise InputError(f"--collect: no results below {store.folder}; run without it first")
+    there = {one.experiment for one in results}
+    lacks = _bench(asked).lacks if asked.data is not None or asked.root else lambda one: None
+    runs = planned(experiments(names), 1)
     for run in runs:
-        known = (run.experiment.key, run.seed) in there
-        run.state, run.note = ("done", "") if known else ("missing", "not run")
+        known = run.experiment.key in there
+        run.state = "done" if known else "missing"
+        run.note = "" if known else lacks(run.experiment) or "not run"
+    return judge_all(claims(names), results), Outcome(runs, results)
 
 
 def _refuse_nothing_to_run(lacks: Callable[[Experiment], str | None], wanted: Sequence[Experiment]) -> None:

@@ -52,7 +52,7 @@ class DataSet(ABC):
     @property
     @abstractmethod
     def facts(self) -> dict[str, Any]:
-        """What photos and labels depend on; known without building or labelling anything."""
+        """What photos, labels and questions depend on; known without building or labelling anything."""
 
     @property
     @abstractmethod
@@ -66,6 +66,12 @@ class DataSet(ABC):
         from samespot.evaluation.protocols import protocol_named
 
         return protocol_named(self.protocol).cases(self.root, **self.protocol_options)
+
+    @property
+    def questions(self) -> list[Any]:
+        """Who is asked, of which map, and by which rules; for `facts`."""
+        asked = [[case.name, case.queries.digest(), case.places.digest()] for case in self.cases]
+        return [self.protocol, dict(self.protocol_options), asked]
 
     def labelled(self, kind: str) -> list[LabelledSet]:
         """The photos to learn from with labels of a kind; labelled once."""
@@ -101,6 +107,7 @@ class Campus(DataSet):
             "photos": self.training_photos.digest(),
             "sectors": [said.theta, said.radius],
             "within": said.within,
+            "questions": self.questions,
         }
 
     def _label(self, kind: str) -> list[LabelledSet]:
@@ -215,7 +222,7 @@ class RedKitchen(DataSet):
 
     @property
     def facts(self) -> dict[str, Any]:
-        return {"map": self.training_photos.digest(), "protocol": dict(self.protocol_options)}
+        return {"questions": self.questions}
 
     def _label(self, kind: str) -> list[LabelledSet]:
         from samespot.overlap.scene import depth_scene, label_scene, seven_scenes_camera
@@ -252,7 +259,12 @@ class Msls(DataSet):
     def facts(self) -> dict[str, Any]:
         said = preset("msls")
         photos = [[task.name, task.queries.digest(), task.places.digest()] for task in self._tasks]
-        return {"photos": photos, "sectors": [said.theta, said.radius], "within": said.within}
+        return {
+            "photos": photos,
+            "sectors": [said.theta, said.radius],
+            "within": said.within,
+            "questions": self.questions,
+        }
 
     def _label(self, kind: str) -> list[LabelledSet]:
         from samespot.overlap.annotate import label_pairs, label_within

@@ -39,6 +39,10 @@ class Experiment:
     whiten_on_training: bool = False  # and on the training photos
     rerank: str | None = None  # xfeat or patch-netvlad
     trained: bool = True  # False: the network as it comes, which has no seed
+    share: float = 1.0  # of the data set's budget
+    rate_of: str | None = (
+        None  # what it is one more learning rate of; the best of them alone has further seeds
+    )
 
     @property
     def key(self) -> str:
@@ -231,10 +235,17 @@ def _plain(value: Any) -> Any:
 
 
 def digest_of(
-    experiment: Experiment, options: TrainingOptions, data: Mapping[str, Any], weights: str | None
+    experiment: Experiment,
+    options: TrainingOptions,
+    data: Mapping[str, Any],
+    weights: str | None,
+    reranking: Mapping[str, Any] | None = None,
 ) -> str:
-    """Of everything that a result depends on but its seed. data: what the photos and labels depend on; weights:
-    digest of the file that the trunk starts from. The version of samespot and the device are told, not counted."""
+    """Of everything that a result depends on but its seed.
+
+    data: what photos, labels and questions depend on; weights: digest of the file that the trunk starts from;
+    reranking: the re-ranker's settings. The version of samespot and the device are told, not counted.
+    """
     matters = {name: value for name, value in options.to_dict().items() if name not in ELSEWHERE}
     told = {
         "format": FORMAT,
@@ -242,7 +253,7 @@ def digest_of(
         "labels": experiment.labels if experiment.trained else None,
         "whiten": list(experiment.whiten),
         "whiten on training": experiment.whiten_on_training,
-        "rerank": experiment.rerank,
+        "rerank": [experiment.rerank, dict(reranking or {})],
         "data": dict(data),
         "weights": weights,
     }

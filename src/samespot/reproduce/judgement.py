@@ -18,10 +18,9 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from samespot.errors import InputError
 from samespot.evaluation.intervals import Interval
-from samespot.reproduce.experiment import Answers, Cost, Result
-from samespot.reproduce.scores import column_of, difference, mean_of, stacked
+from samespot.reproduce.experiment import Answers, Result
+from samespot.reproduce.scores import column_of, difference, mean_of, per_query, stacked
 
 HOLDS: Word = "holds"
 FAILS: Word = "does not hold"
@@ -113,7 +112,7 @@ def word_for(interval: Interval, least: float) -> Word:
 
 @dataclass(frozen=True)
 class Side:
-    """An experiment and one of its descriptors. Of several experiments (rates) the best is taken.
+    """An experiment and one of its descriptors. Of several experiments (rates) the best of the first seed is taken.
 
     descriptor: "plain"; "128", or "full" for the largest size, whitened on the map; "128 training", "full training"
     on the training photos; "re-ranked".
@@ -123,20 +122,29 @@ class Side:
     descriptor: str = "plain"
 
     def runs(self, results: Results, measure: str) -> Runs | None:
-        """Of the best experiment all seeds, and their answers; None where none was run."""
-        candidates = []
-        for key in self.experiments:
-            runs = results.get(key, ())
-            if not runs:
-                continue
-            chosen = [answers_of(run, self.descriptor) for run in runs]
-            known = [one for one in chosen if one is not None and column_of(measure) in one.columns]
-            if len(known) == len(runs):
-                candidates.append((float(np.nanmean(stacked(runs, known, measure))), runs, known))
-        if not candidates:
+        """Of the chosen experiment all seeds, and their answers; None where it was not run, or lacks the measure."""
+        key = best_rate(self.experiments, results)
+        if key is None or not same_questions(results[key]):
             return None
-        _, runs, known = max(candidates, key=lambda one: one[0])
-        return runs, known
+        chosen = [answers_of(run, self.descriptor) for run in results[key]]
+        known = [one for one in chosen if one is not None and column_of(measure) in one.columns]
+        return (results[key], known) if len(known) == len(chosen) else None
+
+
+def best_rate(keys: Sequence[str], results: Results) -> str | None:
+    """Of experiments the one whose first seed has the highest R@5, plain; None where none was run.
+
+    By the first seed alone, since only the chosen one is run with the others.
+    """
+    first = {key: results[key][0] for key in keys if results.get(key)}
+    if not first:
+        return None
+    return max(first, key=lambda key: float(np.nanmean(per_query(first[key], first[key].plain(), MEASURE))))
+
+
+def same_questions(runs: Sequence[Result]) -> bool:
+    """Whether all were asked the same queries of the same map."""
+    return len({run.queries for run in runs}) == 1
 
 
 def side(*experiments: str, descriptor: str = "plain") -> Side:
@@ -165,9 +173,8 @@ def answers_of(result: Result, descriptor: str) -> Answers | None:
 def _both(first: Side, second: Side, results: Results, measure: str) -> tuple[Runs, Runs] | None:
     """Runs of both sides for the seeds that both have."""
     a, b = (one.runs(results, measure) for one in (first, second))
-    if a is None or b is None:
+    if a is None or b is None or not same_questions([*a[0], *b[0]]):
         return None
-    _refuse_other_queries([*a[0], *b[0]])
     if any(len(runs) == 1 and not runs[0].cost.pairs for runs, _ in (a, b)):
         return a, b  # a network as it comes has no seed, and stands against each
     seeds = [run.seed for run in a[0] if run.seed in {other.seed for other in b[0]}]
@@ -177,15 +184,6 @@ def _both(first: Side, second: Side, results: Results, measure: str) -> tuple[Ru
 def _of_seeds(all_runs: Runs, seeds: Sequence[int]) -> Runs:
     kept = [(run, answers) for run, answers in zip(*all_runs, strict=True) if run.seed in seeds]
     return [run for run, _ in kept], [answers for _, answers in kept]
-
-
-def _refuse_other_queries(runs: Sequence[Result]) -> None:
-    for run in runs[1:]:
-        if run.queries != runs[0].queries:
-            raise InputError(
-                f"{runs[0].experiment} and {run.experiment} were asked other queries or of another map, and cannot "
-                "be compared; delete the older result and run it again"
-            )
 
 
 def _missing(results: Results, *sides: Side) -> tuple[str, ...]:
@@ -234,7 +232,7 @@ def _named(one: Side, runs: Sequence[Result]) -> str:
 
 @dataclass(frozen=True)
 class Cheaper:
-    """first costs at most this share of second for each query that was learned from."""
+    """All that first took is at most this share of all that second took, mining among it."""
 
     words: str
     first: Side
@@ -248,25 +246,22 @@ class Cheaper:
 
     def judge(self, results: Results) -> Line:
         both = _both(self.first, self.second, results, MEASURE)
-        if both is None or not all(run.cost.pairs for runs, _ in both for run in runs):
+        if both is None or not all(run.cost.passes for runs, _ in both for run in runs):
             needs = _missing(results, self.first, self.second)
             return Line(self.words, NOT_RUN, "", needs=needs or self.experiments)
-        mine, theirs = ([_price(run.cost, self.what) for run in runs] for runs, _ in both)
+        mine, theirs = ([float(getattr(run.cost, self.what)) for run in runs] for runs, _ in both)
         shares = [a / b for a, b in zip(mine, theirs, strict=True)]
         ours = Interval(float(np.mean(mine) / np.mean(theirs)), min(shares), max(shares), len(shares))
         word = HOLDS if ours.high <= self.at_most else FAILS if ours.low > self.at_most else UNSURE
-        unit = "images" if self.what == "passes" else "ms"
-        scale = 1.0 if self.what == "passes" else 1000.0
         sides = [
-            f"{_named(s, runs)} {scale * float(np.mean(prices)):.1f} {unit} a query"
+            f"{_named(s, runs)} {_amount(float(np.mean(prices)), self.what)}"
             for s, (runs, _), prices in zip((self.first, self.second), both, (mine, theirs), strict=True)
         ]
-        return Line(self.words, word, f"{_times(ours)} the {self.what} a query", sides=tuple(sides))
+        return Line(self.words, word, f"{_times(ours)} the {self.what}", sides=tuple(sides))
 
 
-def _price(cost: Cost, what: str) -> float:
-    """Of one query."""
-    return (cost.passes if what == "passes" else cost.seconds) / cost.pairs
+def _amount(value: float, what: str) -> str:
+    return f"{value:,.0f} photos" if what == "passes" else f"{value:.1f} s"
 
 
 def _times(ours: Interval) -> str:

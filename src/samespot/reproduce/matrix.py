@@ -2,6 +2,8 @@
 
 The budget is the number of photos that the loss learns from. A step of 64 pairs learns from 128; one of tuples from
 their queries, positives and negatives, so there are more or fewer steps until the sum is the same.
+
+Where several learning rates are tried, the first seed chooses among them, and only the chosen one has further seeds.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ POOLS = {
 CHANNELS = {"vgg16": 512, "lite0": 1280, "resnet50": 2048}
 # the paper's rates; and further ones, since what suits one loss may not suit another
 GRADED, BINARY = 0.1, 0.01
-OTHER_RATES = {"graded": (0.3, 1.0), "binary": (0.1,)}
+OTHER_RATES = {"graded": (0.3, 1.0), "binary": (0.03, 0.1)}
 ALL_RATES = (0.1, 1.0)  # for all pairs of a batch
 TOWN_RATE = 1.0
 SOFT_SHARES = (0.0, 0.125, 0.5)  # of soft negatives beside one half of positives; batches A have 0.25
@@ -51,7 +53,9 @@ def options_of(experiment: Experiment, base: TrainingOptions, steps: int | None 
 
     steps: shorter than the data set's budget, for a try.
     """
-    usual = base if steps is None else base.with_changes(steps=steps)
+    whole = base.steps if steps is None else steps
+    assert whole is not None
+    usual = base.with_changes(steps=max(1, round(experiment.share * whole)))
     options = usual.with_changes(**experiment.changes)
     if options.loss not in TUPLE_LOSSES:
         return options
@@ -79,6 +83,7 @@ def _campus() -> list[Experiment]:
             for pool in ("netvlad16", "netvlad64")
             for rate in LOSSES["triplet"]
         ),
+        _quarter("campus", "vgg16"),
         *_reranked("campus", "vgg16"),
         *(_untrained("campus", t) for t in TRUNKS),
     ]
@@ -87,10 +92,10 @@ def _campus() -> list[Experiment]:
 def _town() -> list[Experiment]:
     """At the demo's rate, which suits few steps; the binary loss also at lower ones."""
     base = _rated("town", "lite0", "graded", TOWN_RATE)
-    graded = replace(base, name="lite0-gem-graded", whiten_on_training=True)
+    graded = replace(base, name="lite0-gem-graded", whiten_on_training=True, rate_of=None)
     return [
         graded,
-        *(replace(base, name=f"lite0-gem-{labels}", labels=labels) for labels in ("strong", "3d")),
+        *(_like(replace(graded, labels=labels), f"lite0-gem-{labels}", {}) for labels in ("strong", "3d")),
         *(_rated("town", "lite0", "binary", rate) for rate in (BINARY, 0.1, TOWN_RATE)),
         *(_like(graded, f"lite0-gem-{batches}", {"batches": batches}) for batches in ("all", "D")),
         _untrained("town", "lite0"),
@@ -99,10 +104,11 @@ def _town() -> list[Experiment]:
 
 def _redkitchen() -> list[Experiment]:
     """Without whitening: a film's map spans few dims. The binary loss rounds the same labels, as in the paper."""
+    both = [_trained("redkitchen", t, "gap", kind) for t in TRUNKS for kind in ("graded", "binary")]
+    plain = [replace(one, labels="graded", whiten=(), whiten_on_training=False) for one in both]
     return [
-        replace(_trained("redkitchen", t, "gap", kind), labels="graded", whiten=(), whiten_on_training=False)
-        for t in TRUNKS
-        for kind in ("graded", "binary")
+        *plain,
+        *(_at_rate(one, GRADED) for one in plain if one.changes["batches"] == "binary"),
     ]
 
 
@@ -116,6 +122,7 @@ def _msls() -> list[Experiment]:
         ),
         *_batches("msls", "vgg16"),
         *_blocks("msls", "vgg16"),
+        _quarter("msls", "vgg16"),
         *(
             _loss("msls", "vgg16", pool, "triplet", rate)
             for pool in ("gem", "netvlad64")
@@ -148,7 +155,19 @@ def _trained(data: str, trunk: str, pool: str, kind: str) -> Experiment:
 
 def _rated(data: str, trunk: str, kind: str, rate: float) -> Experiment:
     base = _trained(data, trunk, "gem", kind)
-    return _like(base, f"{base.name}-rate-{rate:g}", {"learning_rate": rate})
+    rated = _at_rate(base, rate)
+    return replace(_like(rated, rated.name, {}), rate_of=base.key)
+
+
+def _at_rate(base: Experiment, rate: float) -> Experiment:
+    return replace(base, name=f"{base.name}-rate-{rate:g}", changes={**base.changes, "learning_rate": rate})
+
+
+def _quarter(data: str, trunk: str) -> Experiment:
+    """For the price of learning: a quarter of the photos that others learn from."""
+    return replace(
+        _like(_trained(data, trunk, "gem", "graded"), f"{trunk}-gem-graded-quarter", {}), share=0.25
+    )
 
 
 def _sizes(trunk: str, pool: str) -> tuple[int, ...]:
@@ -165,9 +184,15 @@ def _batches(data: str, trunk: str) -> list[Experiment]:
     """Strategies, all pairs, and shares of soft negatives."""
     base = _trained(data, trunk, "gem", "graded")
     tried: dict[str, dict[str, Any]] = {name: {"batches": name} for name in ("B", "C", "D")}
-    tried |= {f"all-rate-{rate:g}": {"batches": "all", "learning_rate": rate} for rate in ALL_RATES}
     tried |= {f"soft-{share:g}": {"batches": _soft(share)} for share in SOFT_SHARES}
-    return [_like(base, f"{trunk}-gem-{name}", changes) for name, changes in tried.items()]
+    all_pairs = [
+        _like(base, f"{trunk}-gem-all-rate-{rate:g}", {"batches": "all", "learning_rate": rate})
+        for rate in ALL_RATES
+    ]
+    return [
+        *(_like(base, f"{trunk}-gem-{name}", changes) for name, changes in tried.items()),
+        *(replace(one, rate_of=f"{data}/{trunk}-gem-all") for one in all_pairs),
+    ]
 
 
 def _soft(share: float) -> str:
@@ -197,6 +222,7 @@ def _loss(data: str, trunk: str, pool: str, loss: str, rate: float) -> Experimen
         changes,
         whiten=(128, 512, 4096) if pool == "netvlad64" else _sizes(trunk, pool),
         whiten_on_training=pool == "netvlad64",  # a small map spans no 4096 dims
+        rate_of=f"{data}/{trunk}-{pool}-{loss}",
     )
 
 
@@ -205,7 +231,7 @@ def _reranked(data: str, trunk: str) -> list[Experiment]:
     graded = _trained(data, trunk, "gem", "graded")
     netvlad = _loss(data, trunk, "netvlad64", "triplet", LOSSES["triplet"][0])
     return [
-        replace(one, name=f"{name}+{by}", rerank=by, whiten=(), whiten_on_training=False)
+        replace(one, name=f"{name}+{by}", rerank=by, whiten=(), whiten_on_training=False, rate_of=None)
         for one, name, by in (
             (graded, graded.name, "xfeat"),
             (netvlad, f"{trunk}-netvlad64-triplet", "patch-netvlad"),
@@ -227,4 +253,5 @@ def _like(base: Experiment, name: str, changes: Mapping[str, Any]) -> Experiment
         changes={**base.changes, **changes},
         whiten=tuple(sorted({128, base.whiten[-1]})),
         whiten_on_training=False,
+        rate_of=None,
     )

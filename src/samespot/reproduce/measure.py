@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,7 +43,7 @@ from samespot.retrieval.describe import Describer, default_batch_size, describe,
 from samespot.retrieval.descriptors import Descriptors
 from samespot.retrieval.rerank.reranker import FeatureStore, Reranking
 from samespot.training.images import FileImages, Kept, Source, keep_images
-from samespot.training.options import TrainingOptions
+from samespot.training.options import FREE, TrainingOptions
 from samespot.training.sets import ImageList
 from samespot.training.trainer import build_net, train
 
@@ -120,7 +121,8 @@ class Bench:
     def digest(self, experiment: Experiment) -> str:
         options = self.options(experiment)
         weights = None if options.weights is None else self._digest_of(Path(options.weights))
-        return digest_of(experiment, options, self.sets[experiment.data].facts, weights)
+        reranking = _reranking_facts(experiment.rerank)
+        return digest_of(experiment, options, self.sets[experiment.data].facts, weights, reranking)
 
     def _digest_of(self, path: Path) -> str:
         if path not in self._digests:
@@ -160,11 +162,12 @@ class Bench:
         if not experiment.trained:
             torch.manual_seed(options.seed)  # should it have no weights
             return build_net(options).eval(), Cost(), None
-        of = folder / "digest"  # a run that was stopped is gone on with, if it is of the same things
-        if folder.is_dir() and (not of.is_file() or of.read_text() != digest):
+        # a run that was stopped is gone on with, if it is of the same things and on the same device
+        of, mine = folder / "of.json", _guard(digest, options)
+        if folder.is_dir() and (not of.is_file() or of.read_text() != mine):
             shutil.rmtree(folder)
         folder.mkdir(parents=True, exist_ok=True)
-        of.write_text(digest)
+        of.write_text(mine)
         sets = self.sets[experiment.data].labelled(experiment.labels)
         done = train(options, sets, folder / "run", resume=True, progress=False, shared=self._sources)
         assert done.model is not None
@@ -241,6 +244,25 @@ class Bench:
 
         projection = learn_projection(described(other.places, other.name).vectors, other.name)
         return Reranking(PatchNetVLAD(net, projection, device=self.where), TOP, store=store)
+
+
+def _guard(digest: str, options: TrainingOptions) -> str:
+    """All that must be the same for a run to be gone on with; training itself refuses another device or path."""
+    kept = {name: value for name, value in options.to_dict().items() if name not in FREE}
+    return json.dumps({"digest": digest, **kept}, sort_keys=True, default=str)
+
+
+def _reranking_facts(name: str | None) -> dict[str, Any]:
+    """The settings that decide how lists are re-ranked."""
+    if name is None:
+        return {}
+    if name == "xfeat":
+        from samespot.retrieval.rerank.local_features import XFeatOptions
+
+        return {"top": TOP, **asdict(XFeatOptions())}
+    from samespot.retrieval.rerank.patch_netvlad import PatchOptions
+
+    return {"top": TOP, **asdict(PatchOptions())}
 
 
 def _device_words(where: torch.device) -> str:

@@ -10,12 +10,12 @@ from typing import Literal
 
 from samespot.errors import InputError
 from samespot.reproduce.experiment import Experiment, Failure, Result, Store
-from samespot.reproduce.judgement import Claim
+from samespot.reproduce.judgement import Claim, best_rate, by_experiment
 from samespot.reproduce.measure import Bench
 from samespot.reproduce.scores import mean_of, stacked
 from samespot.training.checkpoints import StopRequested
 
-State = Literal["waiting", "running", "done", "failed", "missing"]
+State = Literal["waiting", "running", "done", "failed", "missing", "spared"]
 
 
 @dataclass
@@ -25,7 +25,7 @@ class Run:
     experiment: Experiment
     seed: int
     state: State = "waiting"
-    note: str = ""  # R@1 and R@5 when done; why, when failed or missing
+    note: str = ""  # R@1 and R@5 when done; why, when failed, missing or spared
     seconds: float = 0.0  # that it took in this call; 0 where it was there before
 
 
@@ -87,8 +87,24 @@ def run_matrix(
         tell(run)
     for run in runs:
         if run.state == "waiting" and (seconds is None or time.monotonic() - begun < seconds):
-            _do(bench, run, store, tell, outcome, digests)
+            if better := _better_rate(run, outcome.results, runs):
+                run.state, run.note = "spared", f"the first seed is better at {better}"
+                tell(run)
+            else:
+                _do(bench, run, store, tell, outcome, digests)
     return outcome
+
+
+def _better_rate(run: Run, results: Sequence[Result], runs: Sequence[Run]) -> str | None:
+    """For a further seed of one of several rates: the experiment that its first seed was beaten by."""
+    family = run.experiment.rate_of
+    if family is None or run.seed == 0:
+        return None
+    keys = dict.fromkeys(
+        one.experiment.key for one in runs if family in (one.experiment.rate_of, one.experiment.key)
+    )
+    best = best_rate(list(keys), by_experiment([one for one in results if one.seed == 0]))
+    return None if best in (None, run.experiment.key) else best
 
 
 def _digest(bench: Bench, experiment: Experiment, kept: dict[str, str]) -> str:
