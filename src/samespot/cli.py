@@ -826,6 +826,10 @@ def evaluate(
         str | None,
         typer.Option(help="Fit it on the map, on --train, or both.", show_default="map, and train if given"),
     ] = None,
+    whiten_with: Annotated[
+        Path | None,
+        typer.Option(help="Also whiten as this file says, such as `samespot convert` and `evaluate` leave."),
+    ] = None,
     train: Annotated[
         Path | None, typer.Option(help="Training places: whitening and calibration are also fitted on them.")
     ] = None,
@@ -908,6 +912,7 @@ def evaluate(
         time_gap=time_gap,
         whiten=whiten,
         whiten_on=whiten_on,
+        whiten_with=whiten_with,
         train=train,
         train_split=train_split,
         out=out,

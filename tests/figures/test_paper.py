@@ -1,6 +1,7 @@
 """Which figures come of which runs, and what is on them: lines, colours, markers, words."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -176,6 +177,9 @@ def test_whitening_on_the_map_goes_first():
     assert list(whitened_sizes(both.evaluation)) == [32]
     other = run_of("x", variants=[variant(), variant(16, "streets")])
     assert list(whitened_sizes(other.evaluation)) == [16]
+    filed = replace(variant(64, "the map"), whitened_with="w.safetensors")  # which map, is not known
+    mixed = run_of("x", variants=[variant(), filed, variant(32, "the map")])
+    assert list(whitened_sizes(mixed.evaluation)) == [32]
     assert whitened_sizes(run_of("x").evaluation) == {}
 
 

@@ -85,6 +85,46 @@ def test_thresholds_take_plain_recalls_and_intervals(kept):
     assert not indoors.axes[0].texts  # 25 m would be far off the axis
 
 
+def test_many_long_names_leave_the_curves_their_room(kept):
+    def room(names):
+        figure = recall_at_k_figure(dict.fromkeys(names, SERIES["graded"]), "unused.png")
+        figure.draw_without_rendering()
+        return figure.axes[0].get_window_extent().width / figure.dpi
+
+    names = [f"{i} whitened with a-file-of-a-long-name.safetensors" for i in range(7)]
+    assert room(names) > 0.9 * room(["a", "b"])
+
+
+@pytest.fixture
+def reranked():
+    """Two descriptors, the lists of the second also re-ranked, in the order of an evaluation."""
+    recalls = {"512": 50, "128 whitened": 60, "128 whitened re-ranked by xfeat": 75}
+    return {name: {1: wilson(hits, 100), 5: wilson(hits + 10, 100)} for name, hits in recalls.items()}, {
+        "128 whitened re-ranked by xfeat": "128 whitened"
+    }
+
+
+def test_a_re_ranked_list_is_dashed_in_the_colour_of_the_plain_one(kept, reranked):
+    series, again = reranked
+    figure = recall_at_k_figure(series, "unused.png", again)
+    first, second, better = figure.axes[0].lines
+    assert words_of(figure)[2] == "128 whitened re-ranked by xfeat, R@1: 75.0"
+    np.testing.assert_allclose(better.get_xydata(), [[1, 75], [5, 85]])
+    assert [line.get_linestyle() for line in (first, second, better)] == ["-", "-", "--"]
+    assert better.get_color() == second.get_color() != first.get_color()
+    assert better.get_marker() == second.get_marker()
+    assert (better.get_markerfacecolor(), second.get_markerfacecolor()) == ("white", second.get_color())
+    over = recall_over_figure({name: [0.2, 0.3] for name in series}, [1, 9], "unused.png", again=again)
+    assert [line.get_linestyle() for line in over.axes[0].lines] == ["-", "-", "--"]
+
+
+def test_a_re_ranked_list_without_the_plain_one_is_dashed_in_a_colour_of_its_own(reranked):
+    _, again = reranked
+    alone = looks(["512", *again], again)
+    assert [look["linestyle"] for look in alone.values()] == ["-", "--"]
+    assert len({look["color"] for look in alone.values()}) == 2
+
+
 def test_series_are_told_apart_without_colour():
     many = looks([str(i) for i in range(21)])
     assert len({(look["marker"], look["linestyle"]) for look in many.values()}) == 21

@@ -21,11 +21,12 @@ from samespot.figures.report_sections.explorer import (
     sample_queries,
 )
 from samespot.figures.report_sections.gallery import kinds_of, matches_of, shown_runs
-from samespot.figures.report_sections.looks import colours, smoothed
+from samespot.figures.report_sections.looks import colours, dash_of, main_variants, smoothed, variant_words
 from samespot.figures.report_sections.markup import embedded, percent
 from samespot.figures.report_sections.network import heated
 from samespot.figures.report_sections.photos import ABSENT, PhotoStore
-from samespot.figures.report_sections.recall import recalls_at_each_k
+from samespot.figures.report_sections.recall import recall, recalls_at_each_k
+from samespot.figures.report_sections.summary import summary
 from samespot.figures.report_sections.training import label_histograms
 
 
@@ -308,3 +309,75 @@ def test_a_moving_average_of_a_constant_is_that_constant():
 def test_percent_has_a_real_minus_and_no_signed_zero():
     assert [percent(x, signed=True) for x in (0.083, -0.0412, -0.0001)] == ["+8.3", "−4.1", "0.0"]
     assert percent(0.5) == "50.0"
+
+
+# ---- re-ranked lists ----
+
+
+@pytest.fixture(scope="session")
+def reranked(runs):
+    """Both runs with the lists of their plain descriptors also re-ranked: every query finds its place first."""
+
+    def with_better(run):
+        plain = run.evaluation.variant()
+        outcomes = {**plain.outcomes, "first_hit": np.ones_like(plain.outcomes["first_hit"])}
+        curves = {name: plain.curves[name] for name in ("distance", "overlap")}
+        metrics = {name: replace(one, value=1.0, high=1.0) for name, one in plain.metrics.items()}
+        changes = {"metrics": metrics, "outcomes": outcomes, "curves": curves, "reranked_by": "xfeat"}
+        better = replace(plain, **changes)
+        first, *others = run.evaluation.variants
+        return replace(run, evaluation=replace(run.evaluation, variants=[first, better, *others]))
+
+    return [with_better(run) for run in runs]
+
+
+def plots(section):
+    found = re.findall(r'class="plot-spec">(.*?)</script>', section.body, re.S)
+    return [[one for one in json.loads(text)["data"] if "name" in one] for text in found]
+
+
+def test_re_ranked_lists_have_lines_of_their_own(reranked):
+    section = recall(reranked)
+    by_rank, by_dims, by_distance, by_overlap, *_ = plots(section)
+    for lines in (by_rank, by_distance, by_overlap):
+        looks = {line["name"]: (line["line"]["dash"], line["marker"]["symbol"]) for line in lines}
+        assert looks["graded, 16 dims"] == ("solid", "circle")
+        assert looks["graded, 16 dims, re-ranked by xfeat"] == ("dashdot", "circle-open")
+        assert looks["graded, 8 dims, whitened on the map"] == ("dash", "circle")
+        assert looks["binary, 16 dims, re-ranked by xfeat"] == ("dashdot", "square-open")
+        colours = {line["name"]: line["line"]["color"] for line in lines}
+        assert colours["graded, 16 dims, re-ranked by xfeat"] == colours["graded, 16 dims"]
+    better = next(line for line in by_rank if line["name"] == "graded, 16 dims, re-ranked by xfeat")
+    assert set(better["y"]) == {100}
+    assert not any("re-ranked" in line["name"] for line in by_dims)  # it is no matter of size
+    assert section.body.count('<span class="swatch dashdot"') == 2 * 2  # in two legends, of each run
+    assert "open marks: the lists re-ranked" in section.body
+
+
+def test_re_ranked_lists_stand_in_the_table_and_leave_the_headline_to_the_plain_ones(reranked, runs):
+    plain, both = summary(runs).body, summary(reranked).body
+    headline = re.compile(r'<p class="headline">.*?</p>')
+    assert headline.search(plain)[0] == headline.search(both)[0]
+    scores = re.search(r"<table[^>]*scores.*?</table>", both, re.S)[0]
+    assert scores.count("16 dims, re-ranked by xfeat") == 2
+    assert "in their largest size" in both
+    alone = [
+        replace(run, evaluation=replace(run.evaluation, variants=run.evaluation.variants[:2]))
+        for run in reranked
+    ]
+    assert "in their largest size" not in summary(alone).body  # nothing is whitened
+
+
+def test_a_whitening_from_a_file_is_one_more_kind(runs):
+    evaluation = runs[0].evaluation
+    largest = evaluation.variant("8 whitened on the map")
+    filed = replace(largest, whitened_with="w.safetensors")  # fitted on a map, too, but on which?
+    known = replace(evaluation, variants=[*evaluation.variants, filed])
+    assert [variant_words(one) for one in main_variants(known)] == [
+        "16 dims",
+        "8 dims, whitened on the map",
+        "8 dims, whitened with w.safetensors",
+    ]
+    assert [dash_of(one, known) for one in main_variants(known)] == ["solid", "dash", "dot"]
+    names = [line["name"] for line in plots(recall([replace(runs[0], evaluation=known)]))[0]]
+    assert names[-1] == "graded, 8 dims, whitened with w.safetensors"

@@ -1,13 +1,18 @@
 """Files in the layouts of the published VGG16-NetVLAD: converted, they describe as numpy does from their arrays."""
 
+import json
+
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from scipy.io import savemat
 
+from samespot import Places
 from samespot.cli import convert as convert_command
 from samespot.commands.convert import convert_file
 from samespot.errors import InputError
+from samespot.evaluation.results import Evaluation
 from samespot.model.convert import convert
 from samespot.model.network import PlaceNet
 from samespot.model.preprocess import Preprocessing
@@ -305,3 +310,68 @@ def test_the_command_says_what_it_has_written(convolutions, tmp_path, capsys):
     said = capsys.readouterr()
     assert "converted from the VGG16-NetVLAD weights x.pth" in said.err
     assert "whitening.safetensors" in said.out + said.err
+
+
+# ---- from the published file to a recall ----
+
+
+def write_street(folder, dice):
+    """A map of 6 photos, 100 m apart, and queries beside the first 4, each a map photo with noise of its own."""
+    shown = {"map": dice.integers(0, 256, (6, 48, 32, 3))}
+    noise = dice.integers(-110, 111, (4, 48, 32, 3))
+    shown["queries"] = np.clip(shown["map"][:4] + noise, 0, 255)
+    for name, photos in shown.items():
+        (folder / name).mkdir()
+        files = [f"{name}/{i}.png" for i in range(len(photos))]
+        for file, photo in zip(files, photos, strict=True):
+            Image.fromarray(photo.astype(np.uint8)).save(folder / file)
+        columns = {"easting": 100.0 * np.arange(len(files)), "northing": 0.0, "heading": 0.0}
+        Places.build(folder, {"image": files, **columns}).save(folder / f"{name}.csv")
+    return {name: photos.transpose(0, 3, 1, 2) for name, photos in shown.items()}
+
+
+@pytest.mark.parametrize("layout", ["torch", "matlab"])
+def test_a_published_file_is_evaluated_with_its_own_whitening(samespot, convolutions, layout, tmp_path):
+    """`convert`, then `evaluate --whiten-with`: the nearest photos are those that numpy finds from the arrays."""
+    arrays, file = vlad_arrays(3), tmp_path / ("x.pth.tar" if layout == "torch" else "x_struct.mat")
+    if layout == "torch":
+        torch.save(checkpoint(convolutions, arrays), file)
+    else:
+        write_matlab(file, matlab_layers(convolutions, arrays))
+    code, _, err = samespot("convert", file, "--out", tmp_path / "netvlad")
+    assert code == 0, err
+    config = tmp_path / "netvlad" / "config.json"
+    told = json.loads(config.read_text())
+    told["preprocessing"]["size"] = [48, 32]  # of 480 x 640, for the sake of time
+    config.write_text(json.dumps(told))
+    photos = write_street(tmp_path, np.random.default_rng(3))
+    words = ("--map", tmp_path / "map.csv", "--queries", tmp_path / "queries.csv", "--gallery", 0)
+    words += ("--whiten-with", tmp_path / "netvlad" / "whitening.safetensors", "--out", tmp_path / "e")
+    code, out, err = samespot("evaluate", tmp_path / "netvlad", *words)
+    assert code == 0, err
+    result = Evaluation.load(tmp_path / "e")
+    plain, white = result.variants
+    assert (plain.dims, white.name) == (3 * 512, f"{DIMS} whitened with whitening.safetensors")
+    assert white.whitened_on == f"what {file.name} was fitted on"
+    assert "whitening.safetensors" in out
+    assert white.whitened_on in " ".join(err.split())
+    described = {
+        name: described_by_hand(images, convolutions, arrays, layout) for name, images in photos.items()
+    }
+    apart = np.linalg.norm(described["queries"][:, None] - described["map"][None], axis=2)
+    assert white.outcomes["top"].tolist() == [f"map/{i}.png" for i in apart.argmin(axis=1)]
+    np.testing.assert_allclose(white.outcomes["distance"], apart.min(axis=1), atol=1e-4)
+    assert white.metrics["R@1"].value == (apart.argmin(axis=1) == np.arange(4)).mean()
+    assert white.metrics["R@1"].low < white.metrics["R@1"].high
+
+
+def described_by_hand(images, convolutions, arrays, layout):
+    """(n, 3, h, w) of 0..255 -> (n, 6) whitened, in float64."""
+    assignment, centroids, weight, bias = arrays
+    if layout == "torch":
+        mean, deviation = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
+        images = (images / 255 - mean[:, None, None]) / deviation[:, None, None]
+    else:
+        images = images - np.reshape(np.float32(MEAN), (3, 1, 1))
+    found = vlad(last_map(images, convolutions), assignment, centroids).reshape(len(images), -1)
+    return unit(found @ weight.T.astype(np.float64) + bias)

@@ -8,6 +8,7 @@ from sklearn.decomposition import PCA
 import samespot
 from samespot import InputError
 from samespot.retrieval import whitening as whitening_module
+from samespot.retrieval.products import NumpyProducts, TorchProducts
 from samespot.retrieval.whitening import Whitening
 
 
@@ -238,8 +239,9 @@ def test_covariance_and_products_of_images_tell_the_same_axes(n, d):
     x = descriptors(n, d)
     mean = x.astype(np.float64).mean(axis=0)
     rank = min(n - 1, d)
-    by_dims = whitening_module._axes_by_covariance(x, mean, n, None, None)
-    by_images = whitening_module._axes_by_images(x, mean, n, None, None)
+    how = (None, None, NumpyProducts())
+    by_dims = whitening_module._axes_by_covariance(x, mean, n, *how)
+    by_images = whitening_module._axes_by_images(x, mean, n, *how)
     np.testing.assert_allclose(by_images[0][:rank], by_dims[0][:rank], rtol=1e-8)
     cosines = np.abs((by_images[1][:rank] * by_dims[1][:rank]).sum(axis=1))
     np.testing.assert_allclose(cosines, 1, atol=1e-9)
@@ -310,3 +312,18 @@ def test_a_published_projection_is_expressed_exactly(orthogonal, tmp_path):
 def test_projections_that_are_no_whitening_are_refused(weight, match):
     with pytest.raises(InputError, match=match):
         Whitening.from_affine(weight, np.arange(1.0, len(weight) + 1), "theirs")
+
+
+@pytest.mark.parametrize("shape", [(60, 12), (20, 90)], ids=["covariance", "images"])
+@pytest.mark.parametrize("most", [None, 7])
+def test_products_of_torch_give_the_same_axes(monkeypatch, shape, most):
+    """The code of the GPU, on the CPU: other sums, the same axes but for rounding."""
+    vectors = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    vectors[3] = 0
+    by_numpy = Whitening.fit(vectors, "some", most=most)
+    monkeypatch.setattr(whitening_module, "products_on", TorchProducts)
+    by_torch = Whitening.fit(vectors, "some", most=most)
+    np.testing.assert_allclose(by_torch.variances, by_numpy.variances, rtol=1e-10)
+    np.testing.assert_allclose(by_torch.axes, by_numpy.axes, atol=1e-9)
+    np.testing.assert_allclose(by_torch(vectors, 5), by_numpy(vectors, 5), atol=1e-6)
+    assert by_torch.device == "cpu"

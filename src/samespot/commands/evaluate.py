@@ -15,7 +15,14 @@ from samespot.commands.reranking import RerankRequest, reranking
 from samespot.commands.words import one_of, parse_size, parse_within, refuse_absent_gpu, refuse_ineffective
 from samespot.errors import InputError
 from samespot.evaluation.cases import Case
-from samespot.evaluation.evaluate import Describe, Evaluated, EvaluationOptions, Other, evaluate
+from samespot.evaluation.evaluate import (
+    Describe,
+    Evaluated,
+    EvaluationOptions,
+    GivenWhitening,
+    Other,
+    evaluate,
+)
 from samespot.evaluation.protocol import Protocol
 from samespot.evaluation.protocols import protocol_named
 from samespot.evaluation.table_cases import table_case
@@ -50,6 +57,7 @@ class EvaluateRequest:
     time_gap: float | None = None  # [s]
     whiten: str | None = None
     whiten_on: str | None = None
+    whiten_with: Path | None = None
     train: Path | None = None
     train_split: str | None = None
     out: Path = Path("evaluation")
@@ -111,6 +119,9 @@ def run_evaluation(
     """
     options = evaluation_options(asked)
     net = load_model(asked.model)
+    given = None if asked.whiten_with is None else GivenWhitening.load(asked.whiten_with)
+    if given is not None:  # a wrong file should show before photos are described
+        given.refuse_other_size(net.descriptor_size)
     protocol, opened = (
         protocol_and_cases(asked) if cases is None else (protocol_named(str(asked.protocol)), cases)
     )
@@ -128,6 +139,7 @@ def run_evaluation(
         model=facts,
         options=options,
         other=other,
+        given=given,
         protocol_options=asked.protocol_options,
         reranking=reranking(
             asked.rerank,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -67,9 +68,12 @@ def _file_word(words: str) -> str:
 def _figures(done: Evaluated, out: Path) -> list[Path]:
     evaluation, plain = done.evaluation, done.evaluation.variant()
     files = []
+    again = {
+        v.name: replace(v, reranked_by=None).name for v in evaluation.variants if v.reranked_by is not None
+    }
     recalls = {v.name: _recalls(v) for v in evaluation.variants}
     if recalls[plain.name]:
-        files.append(recall_at_k_figure(_few(recalls), out / "recall.png"))
+        files.append(recall_at_k_figure(_few(recalls, again), out / "recall.png", again))
     sizes = _over_dims(evaluation)
     if sizes and recalls[plain.name]:
         k = 5 if 5 in recalls[plain.name] else min(recalls[plain.name])
@@ -79,8 +83,8 @@ def _figures(done: Evaluated, out: Path) -> list[Path]:
         if axis in plain.curves:
             curve = plain.curves[axis]
             series_over = {v.name: v.curves[axis]["recall"] for v in evaluation.variants}
-            path = out / f"recall-over-{axis}.png"
-            files.append(recall_over_figure(_few(series_over), curve["thresholds"], path, axis, curve["k"]))
+            path, few = out / f"recall-over-{axis}.png", _few(series_over, again)
+            files.append(recall_over_figure(few, curve["thresholds"], path, axis, curve["k"], again))
     curves = _reliabilities(evaluation)
     if curves:
         files.append(reliability_figure(curves, out / "calibration.png"))
@@ -93,13 +97,16 @@ def _figures(done: Evaluated, out: Path) -> list[Path]:
     return files
 
 
-def _few(series: dict[str, Any]) -> dict[str, Any]:
-    """At most six lines: the plain one, and of many sizes the first, some between and the last."""
-    names = list(series)
-    if len(names) <= 6:
-        return series
-    chosen = [names[0], *(names[round(i)] for i in np.linspace(1, len(names) - 1, 5))]
-    return {name: series[name] for name in dict.fromkeys(chosen)}
+def _few(series: dict[str, Any], again: Mapping[str, str]) -> dict[str, Any]:
+    """At most six lines: the plain one, and of many sizes the first, some between and the last.
+
+    Besides, re-ranked lists and those that they were made of, which `again` names: whoever asked wants to see both.
+    """
+    names = [name for name in series if name not in again]
+    if len(names) > 6:
+        names = [names[0], *(names[round(i)] for i in np.linspace(1, len(names) - 1, 5))]
+    chosen = {*names, *again, *again.values()}
+    return {name: values for name, values in series.items() if name in chosen}
 
 
 def _recalls(variant: Variant) -> dict[int, Interval]:
@@ -107,11 +114,11 @@ def _recalls(variant: Variant) -> dict[int, Interval]:
 
 
 def _over_dims(evaluation: Evaluation) -> dict[str, dict[int, dict[int, Interval]]]:
-    """Whitening by what it was fitted on -> dims -> recalls; only where there is more than one size."""
+    """Whitening in words -> dims -> recalls; only where there is more than one size."""
     found: dict[str, dict[int, dict[int, Interval]]] = {}
     for variant in evaluation.variants:
-        if variant.whitened_on is not None and variant.reranked_by is None:
-            found.setdefault(f"whitened on {variant.whitened_on}", {})[variant.dims] = _recalls(variant)
+        if variant.whitening is not None and variant.reranked_by is None:
+            found.setdefault(f"whitened {variant.whitening}", {})[variant.dims] = _recalls(variant)
     return {name: sizes for name, sizes in found.items() if len(sizes) > 1}
 
 

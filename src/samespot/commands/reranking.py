@@ -119,7 +119,8 @@ def reranking(
         netvlad_of(net)  # a wrong network should show before its photos are described
         places, name = (cases[0].places, MAP) if other is None else (other.places, other.name)
         described = describe(places, f"{cases[0].name}-map" if other is None else name)
-        projection = learn_projection(described.vectors, name, seed=seed, progress=progress)
+        vectors = described.vectors
+        projection = learn_projection(vectors, name, seed=seed, progress=progress, device=where.type)
         by = PatchNetVLAD(net, projection, asked.patch_options(), where)
         notes = _notes(by, projection.images, other is None)
     top = TOP if asked.rerank_top is None else asked.rerank_top

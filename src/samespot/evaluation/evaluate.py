@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ from samespot.places.table import Places
 from samespot.retrieval.descriptors import Descriptors
 from samespot.retrieval.exclusion import Exclusion
 from samespot.retrieval.rerank.reranker import Reranking, rerank
-from samespot.retrieval.search import Found, search
+from samespot.retrieval.search import Found, resolve_device, search
 from samespot.retrieval.whitening import MOST_IMAGES, Whitening
 
 MAP = "the map"
@@ -62,6 +63,34 @@ class Other:
     places: Places
 
 
+@dataclass(frozen=True)
+class GivenWhitening:
+    """A whitening that was fitted before, on whatever its file says: used as it is, not fitted here."""
+
+    file: Path
+    whitening: Whitening
+
+    @classmethod
+    def load(cls, file: Path) -> GivenWhitening:
+        return cls(file, Whitening.load(file))
+
+    @property
+    def fitted_on(self) -> str:
+        return self.whitening.fitted_on or "not known"
+
+    def sizes(self, asked: Sequence[int]) -> list[int]:
+        """Those asked for that it has more of, then all that it has."""
+        return [*(dims for dims in asked if dims < self.whitening.rank), self.whitening.rank]
+
+    def refuse_other_size(self, dims: int) -> None:
+        """dims: of the descriptors as the network gives them."""
+        if dims != self.whitening.dims:
+            raise InputError(
+                f"{self.file}: whitens descriptors of {self.whitening.dims} dims, but this network gives {dims};"
+                " give the whitening that was fitted with this network"
+            )
+
+
 @dataclass
 class Evaluated:
     """The evaluation and what figures and files need besides: the lists found, by variant and case."""
@@ -83,6 +112,7 @@ class _Described:
     queries: list[Vectors]
     places: list[Vectors]
     other: Vectors | None
+    whitened_with: str | None = None
 
 
 def evaluate(
@@ -94,11 +124,15 @@ def evaluate(
     model: Mapping[str, Any],
     options: EvaluationOptions | None = None,
     other: Other | None = None,
+    given: GivenWhitening | None = None,
     protocol_options: Mapping[str, Any] | None = None,
     reranking: Reranking | None = None,
     progress: Progress | None = None,
 ) -> Evaluated:
-    """Evaluate a model, given as `describe`, by a protocol's cases; one descriptor's lists also re-ranked."""
+    """Evaluate a model, given as `describe`, by a protocol's cases; one descriptor's lists also re-ranked.
+
+    other: a set on which whitening and calibration are fitted, too. given: a whitening that needs no fitting.
+    """
     options = options or EvaluationOptions()
     if not cases:
         raise InputError(f"protocol {protocol.name}: no case has both queries and a map")
@@ -108,15 +142,24 @@ def evaluate(
     if reranking is not None:
         _refuse_sequences(cases)
     base, facts = _describe_all(cases, describe, other)
+    if given is not None:
+        given.refuse_other_size(base.dims)
+        facts["whitened with"] = {
+            "file": str(given.file),
+            "fitted on": given.fitted_on,
+            "images": given.whitening.images or None,  # nobody publishes how many they were
+            "dims": given.whitening.rank,
+        }
     if reranking is not None:
-        facts["re-ranking"] = {**reranking.to_dict(), "of": _reranked_name(reranking, base, options, other)}
+        names = _descriptor_names(base, options, other, given)
+        facts["re-ranking"] = {**reranking.to_dict(), "of": _reranked_name(reranking, names)}
     done = Evaluated(_blank(protocol, cases, model, options, protocol_options, other, facts), {}, labels)
     notes: list[str] = []
     calibrate = _calibrator(other, cases, labels, options.device, notes)
     without = _all_surroundings(protocol, cases, labels) if options.acceptance else None
     sets = options.whiten_on_map + (options.whiten_on_other and other is not None)
-    expected = 1 + len(options.whiten) * sets
-    for number, kind in enumerate(_kinds(base, options, other, done.whitenings, notes)):
+    expected = 1 + len(options.whiten) * sets + (0 if given is None else len(given.sizes(options.whiten)))
+    for number, kind in enumerate(_kinds(base, options, other, given, done.whitenings, notes)):
         tell("evaluating", number, expected)
         _measure(kind, protocol, cases, labels, margin, options, calibrate, without, done)
         if reranking is not None and _name(kind) == facts["re-ranking"]["of"]:
@@ -148,16 +191,24 @@ def _refuse_sequences(cases: Sequence[Case]) -> None:
         raise InputError("re-ranking compares single photos, and these cases have sequences; leave it out")
 
 
-def _reranked_name(
-    reranking: Reranking, base: _Described, options: EvaluationOptions, other: Other | None
-) -> str:
-    """The descriptor whose lists are re-ranked; looked at before the work is done."""
+def _descriptor_names(
+    base: _Described, options: EvaluationOptions, other: Other | None, given: GivenWhitening | None
+) -> list[str]:
+    """Of all descriptors that there may be; known before the work is done."""
     sets = [MAP] if options.whiten_on_map else []
     if options.whiten_on_other and other is not None:
         sets.append(other.name)
-    names = [_name(base)] + [
-        _name(replace(base, dims=d, whitened_on=on)) for on in sets for d in options.whiten
-    ]
+    kinds = [base] + [replace(base, dims=d, whitened_on=on) for on in sets for d in options.whiten]
+    if given is not None:
+        kinds += [
+            replace(base, dims=d, whitened_on=given.fitted_on, whitened_with=given.file.name)
+            for d in given.sizes(options.whiten)
+        ]
+    return [_name(kind) for kind in kinds]
+
+
+def _reranked_name(reranking: Reranking, names: Sequence[str]) -> str:
+    """The descriptor whose lists are re-ranked."""
     if reranking.of not in (None, *names):
         raise InputError(f"no descriptor {reranking.of!r} to re-rank; this evaluation has {', '.join(names)}")
     return reranking.of or names[0]
@@ -239,10 +290,14 @@ def _kinds(
     base: _Described,
     options: EvaluationOptions,
     other: Other | None,
+    given: GivenWhitening | None,
     kept: list[Whitening],
     notes: list[str],
 ) -> Iterator[_Described]:
-    """The descriptors as they are, then whitened on the map, then on the other set, in each size."""
+    """The descriptors as they are, then whitened on the map, on the other set, and as given, in each size.
+
+    kept: takes those that were fitted here.
+    """
     yield base
     sources: list[tuple[str, Vectors]] = []
     if options.whiten and options.whiten_on_map:
@@ -253,19 +308,36 @@ def _kinds(
     for name, vectors in sources:
         # all axes of long descriptors, as NetVLAD's, would take gigabytes
         most = max(options.whiten) if vectors.shape[1] > LONG else None
-        whitening = Whitening.fit(vectors, name, most=most)
+        whitening = Whitening.fit(vectors, name, most=most, device=resolve_device(options.device))
         kept.append(whitening)
         if whitening.images + whitening.left_out < len(vectors):
             notes.append(f"whitening on {name}: fitted on {MOST_IMAGES:,} of its {len(vectors):,} images")
         # one size at a time: all of them at once would take several times the memory of the map
         for dims in _sizes_within(whitening, options.whiten, notes):
-            yield _Described(
-                dims,
-                name,
-                [whitening(x, dims) for x in base.queries],
-                [whitening(x, dims) for x in base.places],
-                None if base.other is None else whitening(base.other, dims),
-            )
+            yield _whitened(base, whitening, dims, name)
+    if given is not None:
+        notes.append(f"whitening {given.file} was not fitted here: by its own record on {given.fitted_on}")
+        rank = given.whitening.rank
+        notes += [
+            f"not whitened with {given.file.name} to {dims} dims: it has {rank}"
+            for dims in sorted(options.whiten)
+            if dims > rank
+        ]
+        for dims in given.sizes(options.whiten):
+            yield _whitened(base, given.whitening, dims, given.fitted_on, given.file.name)
+
+
+def _whitened(
+    base: _Described, whitening: Whitening, dims: int, on: str, with_file: str | None = None
+) -> _Described:
+    return _Described(
+        dims,
+        on,
+        [whitening(x, dims) for x in base.queries],
+        [whitening(x, dims) for x in base.places],
+        None if base.other is None else whitening(base.other, dims),
+        with_file,
+    )
 
 
 def _sizes_within(whitening: Whitening, asked: Sequence[int], notes: list[str]) -> list[int]:
@@ -311,7 +383,7 @@ def _measure(
         curves |= acceptance_at(kind.queries, kind.places, without, *asked)
     if protocol.all_pairs:
         curves["pairs"] = _pair_curves(kind, cases, name, done)
-    _add(Variant(kind.dims, kind.whitened_on, {}, {}, columns, curves), found, protocol, options, done)
+    _add(_variant(kind, columns, curves), found, protocol, options, done)
 
 
 def _measure_reranked(
@@ -345,8 +417,8 @@ def _measure_reranked(
     columns = _columns(protocol, cases, found, labels)
     columns["score"] = np.concatenate([one.scores[:, 0] for one in found])
     curves = threshold_curves(cases, found, labels)
-    by = reranking.reranker.name
-    _add(Variant(kind.dims, kind.whitened_on, {}, {}, columns, curves, by), found, protocol, options, done)
+    variant = replace(_variant(kind, columns, curves), reranked_by=reranking.reranker.name)
+    _add(variant, found, protocol, options, done)
 
 
 def _add(
@@ -389,8 +461,13 @@ def _listed(protocol: Protocol) -> int:
     return max(*protocol.ks, CURVE_K, per_query.NDCG_AT)
 
 
+def _variant(kind: _Described, columns: per_query.Columns, curves: Mapping[str, Any]) -> Variant:
+    """Its metrics follow."""
+    return Variant(kind.dims, kind.whitened_on, {}, {}, columns, curves, whitened_with=kind.whitened_with)
+
+
 def _name(kind: _Described) -> str:
-    return Variant(kind.dims, kind.whitened_on, {}, {}, {}).name
+    return _variant(kind, {}, {}).name
 
 
 def _all_surroundings(

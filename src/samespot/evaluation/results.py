@@ -49,16 +49,24 @@ class Variant:
     """One kind of descriptor: as the network gives it, or whitened to `dims`; its lists as found, or re-ranked."""
 
     dims: int
-    whitened_on: str | None  # in words; None: as the network gives it
+    whitened_on: str | None  # in words where it was fitted; None: as the network gives it
     metrics: Metrics
     by: Mapping[str, Mapping[str, Metrics]]  # e.g. by["condition"]["night"]["R@1"]
     outcomes: Mapping[str, NDArray[Any]]  # a column each, one value a query
     curves: Mapping[str, Any] = field(default_factory=dict)  # plain json
     reranked_by: str | None = None  # what put the lists into another order than that of the distances
+    whitened_with: str | None = None  # name of the file, where the whitening was fitted before and elsewhere
+
+    @property
+    def whitening(self) -> str | None:
+        """Which one, in words: "on the map". One of a file is named by it: its "the map" may be another map."""
+        if self.whitened_with is not None:
+            return f"with {self.whitened_with}"
+        return None if self.whitened_on is None else f"on {self.whitened_on}"
 
     @property
     def name(self) -> str:
-        whitened = "" if self.whitened_on is None else f" whitened on {self.whitened_on}"
+        whitened = "" if self.whitening is None else f" whitened {self.whitening}"
         reranked = "" if self.reranked_by is None else f" re-ranked by {self.reranked_by}"
         return f"{self.dims}{whitened}{reranked}"
 
@@ -132,6 +140,7 @@ def _variant_to_dict(variant: Variant) -> dict[str, Any]:
         "name": variant.name,
         "dims": variant.dims,
         "whitened_on": variant.whitened_on,
+        "whitened_with": variant.whitened_with,
         "reranked_by": variant.reranked_by,
         "metrics": _intervals_to_dict(variant.metrics),
         "by": {
@@ -180,6 +189,7 @@ def _variant_from_dict(content: dict[str, Any]) -> Variant:
         outcomes={name: _column(values) for name, values in content["per_query"].items()},
         curves=content["curves"],
         reranked_by=content.get("reranked_by"),
+        whitened_with=content.get("whitened_with"),
     )
 
 

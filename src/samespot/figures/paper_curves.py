@@ -44,7 +44,7 @@ SIZE_LOOKS = {
 }
 SPARE_SIZE_LOOKS = (("orange", "v"), ("green", "p"), ("purple", "h"), ("brown", "<"), ("gray", ">"))
 GARDEN, INDOOR = "tb-places", "7scenes"
-ON_MAP = "the map"
+ON_MAP = "on the map"
 MOST_PANELS = 8
 
 
@@ -166,12 +166,12 @@ def _raw_and_whitened(run: ReportRun, name: str, look: Mapping[str, Any]) -> lis
 
 def whitened_sizes(evaluation: Evaluation) -> dict[int, Variant]:
     """Dims -> variant whitened on the map as in the paper; on whatever else where there is no such."""
-    sources = dict.fromkeys(one.whitened_on for one in evaluation.variants if one.whitened_on is not None)
+    sources = dict.fromkeys(one.whitening for one in evaluation.variants if one.whitening is not None)
     source = ON_MAP if ON_MAP in sources else next(iter(sources), None)
     return {
         one.dims: one
         for one in evaluation.variants
-        if source is not None and one.whitened_on == source and one.reranked_by is None
+        if source is not None and one.whitening == source and one.reranked_by is None
     }
 
 

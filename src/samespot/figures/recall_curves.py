@@ -29,25 +29,46 @@ _AXES: dict[str, tuple[str, float, str]] = {
 }
 
 
-def looks(names: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Colour, marker and dashes of each series, different for the first 21 of them."""
-    return {
+def looks(names: Iterable[str], again: Mapping[str, str] | None = None) -> dict[str, dict[str, Any]]:
+    """Colour, marker and dashes of each series, different for the first 21 of them.
+
+    again: name of a re-ranked series -> name of the one whose lists it has in another order. The two share colour
+    and marker; the re-ranked one is dashed, and its marks are open.
+    """
+    names, again = list(names), again or {}
+    first = [name for name in names if again.get(name) not in names]
+    found: dict[str, dict[str, Any]] = {
         name: {
             "color": COLOURS[i % len(COLOURS)],
             "marker": MARKERS[i % len(MARKERS)],
             "linestyle": DASHES[i // len(COLOURS) % len(DASHES)],
         }
-        for i, name in enumerate(names)
+        for i, name in enumerate(first)
     }
+    for name in (one for one in names if one in again):
+        look = found.get(again[name]) or found[name]
+        found[name] = {
+            **look,
+            "linestyle": "--",
+            "markerfacecolor": "white",
+            "markeredgecolor": look["color"],
+            "zorder": 3,  # above the others: what lies below shows between its dashes
+        }
+    return {name: found[name] for name in names}
 
 
-def recall_at_k_figure(series: Mapping[str, Mapping[int, Interval]], path: str | Path) -> Path:
-    """Recall at each k with its 95 % band, one line a model: `series` is name -> {k: interval}."""
+def recall_at_k_figure(
+    series: Mapping[str, Mapping[int, Interval]], path: str | Path, again: Mapping[str, str] | None = None
+) -> Path:
+    """Recall at each k with its 95 % band, one line a model: `series` is name -> {k: interval}.
+
+    again: which of them are re-ranked, and of what, see `looks`.
+    """
     refuse_empty(series, path)
     with house_style() as plt:
         figure, axes = plt.subplots(figsize=SIZE, layout="constrained")
         every = sorted({k for values in series.values() for k in values})
-        for name, look in looks(series).items():
+        for name, look in looks(series, again).items():
             _band(axes, f"{name}, R@{min(series[name])}", series[name], look)
         if every[-1] > 20:
             axes.set_xscale("log")
@@ -81,11 +102,12 @@ def recall_over_figure(
     path: str | Path,
     axis: Axis = "distance",
     k: int = 5,
+    again: Mapping[str, str] | None = None,
 ) -> Path:
     """Recall@k when "found" means something stricter or laxer than usual: the paper's figure of robustness.
 
     `series` is name -> recall at each threshold, in metres or as overlap by `axis`; with bands where intervals are
-    given. NaN where no query has such a map image.
+    given. NaN where no query has such a map image. again: which are re-ranked, and of what, see `looks`.
     """
     refuse_empty(series, path)
     label, usual, words = _AXES[axis]
@@ -96,7 +118,7 @@ def recall_over_figure(
             axes.axvline(usual, color=GREY, linewidth=1, linestyle=(0, (2, 3)), zorder=1)
             at_top = axes.get_xaxis_transform()
             axes.text(usual, 1.02, words, transform=at_top, color="#5b626c", size=8, ha="center")
-        for name, look in looks(series).items():
+        for name, look in looks(series, again).items():
             value, low, high = _columns(series[name])
             if len(value) != len(at):
                 raise InputError(
@@ -137,7 +159,8 @@ def _line(
     axes: Any, label: str, x: Floats, value: Floats, low: Floats, high: Floats, look: Mapping[str, Any]
 ) -> None:
     axes.fill_between(x, 100 * low, 100 * high, color=look["color"], alpha=0.14, linewidth=0)
-    axes.plot(x, 100 * value, label=label, markersize=5.5, markeredgecolor="white", linewidth=1.8, **look)
+    drawn = {"markersize": 5.5, "markeredgecolor": "white", "linewidth": 1.8, **look}
+    axes.plot(x, 100 * value, label=label, **drawn)
 
 
 def _ticks(axes: Any, values: list[int]) -> None:
@@ -156,7 +179,11 @@ def _percent(axes: Any, label: str) -> None:
 
 def _legend(axes: Any, lines: int) -> None:
     """In the corner the curves leave free; beside the axes where there are too many lines for it."""
-    if lines > 5:
-        axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    else:
-        axes.legend(loc="best", frameon=True, framealpha=0.85, edgecolor="none")
+    long = {"handlelength": 3.2}  # [letters] so that dashes show
+    if lines <= 5:
+        axes.legend(loc="best", frameon=True, framealpha=0.85, edgecolor="none", **long)
+        return
+    legend = axes.legend(loc="upper left", bbox_to_anchor=(1.0, 1.0), **long)
+    # long names must not take the room of the curves
+    wide = legend.get_window_extent().width / axes.figure.dpi
+    axes.figure.set_size_inches(SIZE[0] + wide, SIZE[1])

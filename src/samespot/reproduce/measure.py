@@ -242,7 +242,8 @@ class Bench:
             return Reranking(XFeat(XFeatOptions(size=size), self.where), TOP, store=store)
         from samespot.retrieval.rerank.patch_netvlad import PatchNetVLAD, learn_projection
 
-        projection = learn_projection(described(other.places, other.name).vectors, other.name)
+        vectors = described(other.places, other.name).vectors
+        projection = learn_projection(vectors, other.name, device=self.where.type)
         return Reranking(PatchNetVLAD(net, projection, device=self.where), TOP, store=store)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from samespot.errors import InputError
 from samespot.overlap.task import Progress
+from samespot.retrieval.products import Products, products_on
 
 Vectors = NDArray[
     Any
@@ -44,6 +45,7 @@ class Whitening:
     images: int  # of it that were used; 0 if that is not known
     left_out: int = 0  # of it that have no descriptor (all zero)
     version: str = ""  # of samespot, that fitted it
+    device: str = field(default="cpu", compare=False)  # where products are computed; not saved
 
     @property
     def rank(self) -> int:
@@ -62,11 +64,12 @@ class Whitening:
         *,
         most: int | None = None,
         progress: Progress | None = None,
+        device: str = "cpu",
     ) -> Whitening:
         """Fit to the rows of (n, d) that are not all zero; read twice block by block, summed in float64.
 
         Only the `most` strongest axes are found and kept, or all. Of more than `MOST_IMAGES` images with more dims
-        than that, so many are drawn, always the same ones.
+        than that, so many are drawn, always the same ones. device: "cpu" or "cuda", for this and for whitening.
         """
         import samespot
 
@@ -82,7 +85,7 @@ class Whitening:
             )
         # the smaller of the two products tells the same axes
         find = _axes_by_covariance if images > len(mean) else _axes_by_images
-        variances, axes = find(descriptors, mean, images, most, progress)
+        variances, axes = find(descriptors, mean, images, most, progress, products_on(device))
         rank = _rank(variances, images, mean)
         if rank == 0:
             raise InputError(
@@ -98,6 +101,7 @@ class Whitening:
             images,
             len(descriptors) - images,
             str(samespot.__version__),
+            device,
         )
 
     @classmethod
@@ -160,10 +164,10 @@ class Whitening:
                 f"descriptors {vectors.shape} do not fit a whitening of {self.dims} dims (fitted on {self.fitted_on}); "
                 "describe with the model that it was fitted with"
             )
-        stretched = (self.axes[:dims] / np.sqrt(self.variances[:dims, None])).T
+        times = products_on(self.device).times((self.axes[:dims] / np.sqrt(self.variances[:dims, None])).T)
         for part in _parts(len(vectors), self.dims):
             block, there = _read(vectors, part)
-            projected = (block - self.mean) @ stretched
+            projected = times(block - self.mean)
             projected[~there] = 0
             yield part, projected
             if progress is not None:
@@ -214,8 +218,11 @@ class Whitening:
         tensors, about = _read_file(path)
         try:
             images, left_out = int(about["images"]), int(about["left_out"])
+            axes, mean, variances = (tensors[name].astype(np.float64, copy=False) for name in _TENSORS)
             whitening = cls(
-                **{name: tensors[name].astype(np.float64, copy=False) for name in _TENSORS},
+                mean,
+                axes,
+                variances,
                 fitted_on=about["fitted_on"],
                 images=images,
                 left_out=left_out,
@@ -252,52 +259,51 @@ def _mean(descriptors: Vectors, name: str, progress: Progress | None) -> tuple[N
 
 
 def _axes_by_covariance(
-    descriptors: Vectors, mean: NDArray[np.float64], images: int, most: int | None, progress: Progress | None
+    descriptors: Vectors,
+    mean: NDArray[np.float64],
+    images: int,
+    most: int | None,
+    progress: Progress | None,
+    products: Products,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Variances, descending, and the axes (d, d) or (most, d), from the covariance of the dims."""
-    products = np.zeros((len(mean), len(mean)))
-    for part in _parts(*descriptors.shape):
-        block, there = _read(descriptors, part)
-        block -= mean
-        block[~there] = 0
-        products += block.T @ block
-        _tell(progress, part.stop, len(descriptors), 1)
-    return _strongest(products / (images - 1), most)
+
+    def blocks() -> Iterator[NDArray[np.float64]]:
+        for part in _parts(*descriptors.shape):
+            block, there = _read(descriptors, part)
+            block -= mean
+            block[~there] = 0
+            yield block
+            _tell(progress, part.stop, len(descriptors), 1)
+
+    return products.strongest(products.squared(blocks(), len(mean)) / (images - 1), most)
 
 
 def _axes_by_images(
-    descriptors: Vectors, mean: NDArray[np.float64], images: int, most: int | None, progress: Progress | None
+    descriptors: Vectors,
+    mean: NDArray[np.float64],
+    images: int,
+    most: int | None,
+    progress: Progress | None,
+    products: Products,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The same from the products of the images: with fewer images than dims a smaller matrix, (images, images)."""
     rows = np.flatnonzero([bool(np.any(row)) for row in descriptors])
     runs = list(_parts(len(mean), images))
-    products = np.zeros((images, images))
+
+    def columns() -> Iterator[NDArray[np.float64]]:
+        for run in runs:
+            yield (descriptors[:, run][rows] - mean[run]).T
+            _tell(progress, run.stop, len(mean), 1)
+
+    shares = products.strongest(products.squared(columns(), images), most)[1]  # of each image in an axis
+    axes, times = np.empty((len(shares), len(mean))), products.times(shares.T)
     for run in runs:
-        columns = descriptors[:, run][rows] - mean[run]
-        products += columns @ columns.T
-        _tell(progress, run.stop, len(mean), 1)
-    shares = _strongest(products, most)[1]  # of each image in an axis
-    axes = np.empty((len(shares), len(mean)))
-    for run in runs:
-        axes[:, run] = shares @ (descriptors[:, run][rows] - mean[run])
+        axes[:, run] = times((descriptors[:, run][rows] - mean[run]).T).T
     lengths = np.linalg.norm(axes, axis=1)
     axes /= np.where(lengths > 0, lengths, 1)[:, None]
     order = np.argsort(-lengths, kind="stable")  # equal ones may have changed places by rounding
     return lengths[order] ** 2 / (images - 1), axes[order]
-
-
-def _strongest(
-    products: NDArray[np.float64], most: int | None
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Eigenvalues of a symmetric matrix, descending, and the eigenvectors as rows; all, or so many."""
-    if most is None or most >= len(products):
-        values, vectors = np.linalg.eigh(products)
-    else:
-        from scipy.linalg import eigh
-
-        within = (len(products) - most, len(products) - 1)
-        values, vectors = eigh(products, subset_by_index=within, overwrite_a=True, check_finite=False)
-    return values[::-1], vectors.T[::-1]
 
 
 def _solve_rows(axes: NDArray[np.float64], wanted: NDArray[np.float64], name: str) -> NDArray[np.float64]:

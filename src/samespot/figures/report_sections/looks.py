@@ -20,7 +20,9 @@ GRADED, BINARY = 0, 1  # of PALETTE
 PALETTE = (*COLOURS, "#7a5c3a")  # one more, for eight runs
 # the same hues, light enough to be read on a dark page
 DARK = ("#4ba3dc", "#f08a4b", "#33c199", "#dd94bd", "#8ccdf2", "#f2bd4f", "#d7dbe0", "#c9a878")
-DASHES = ("solid", "dash", "dot")  # as the network gives it, whitened on the map, whitened on another set
+# as the network gives it, whitened on the map, on another set, with a file
+DASHES = ("solid", "dash", "dot", "longdash")
+RERANKED = "dashdot"
 SYMBOLS = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "x", "pentagon")
 MOST_LINES = 12
 MOST_BANDS = 6  # more of them cover each other; an interval then shows at the pointer
@@ -103,23 +105,31 @@ def rule_of(evaluation: Evaluation) -> tuple[str, ...]:
     return tuple(str(evaluation.protocol.get(word)) for word in ("name", "positive", "queries", "options"))
 
 
-def main_variants(evaluation: Evaluation, most: int = 3) -> list[Variant]:
-    """As the network gives it, and of each whitening the largest: on the map, then on the other set."""
+def main_variants(evaluation: Evaluation, most: int = len(DASHES)) -> list[Variant]:
+    """As the network gives it, and of each whitening the largest; then whatever was re-ranked, which is one at most."""
     largest: dict[str | None, Variant] = {}
     for variant in evaluation.variants:
-        known = largest.get(variant.whitened_on)
-        if known is None or variant.dims > known.dims:
-            largest[variant.whitened_on] = variant
-    return list(largest.values())[:most]
+        known = largest.get(variant.whitening)
+        if variant.reranked_by is None and (known is None or variant.dims > known.dims):
+            largest[variant.whitening] = variant
+    reranked = [variant for variant in evaluation.variants if variant.reranked_by is not None]
+    return [*list(largest.values())[:most], *reranked]
 
 
 def dash_of(variant: Variant, evaluation: Evaluation) -> str:
-    sources = list(dict.fromkeys(one.whitened_on for one in evaluation.variants))
-    return DASHES[min(sources.index(variant.whitened_on), len(DASHES) - 1)]
+    if variant.reranked_by is not None:
+        return RERANKED
+    sources = list(dict.fromkeys(one.whitening for one in evaluation.variants))
+    return DASHES[min(sources.index(variant.whitening), len(DASHES) - 1)]
+
+
+def symbol_of(variant: Variant, symbol: str) -> str:
+    """The symbol of its run, open where the lists are re-ranked."""
+    return symbol if variant.reranked_by is None else f"{symbol}-open"
 
 
 def variant_words(variant: Variant) -> str:
-    whitened = "" if variant.whitened_on is None else f", whitened on {variant.whitened_on}"
+    whitened = "" if variant.whitening is None else f", whitened {variant.whitening}"
     reranked = "" if variant.reranked_by is None else f", re-ranked by {variant.reranked_by}"
     return f"{variant.dims} dims{whitened}{reranked}"
 
@@ -128,7 +138,7 @@ def drawn_variants(
     runs: Sequence[tuple[ReportRun, Evaluation]],
 ) -> list[tuple[ReportRun, Evaluation, Variant]]:
     """What a plot with a line for each can bear: fewer whitenings where there are many runs."""
-    each = max(1, min(3, MOST_LINES // max(1, len(runs))))
+    each = max(1, min(len(DASHES), MOST_LINES // max(1, len(runs))))
     return [(run, one, variant) for run, one in runs for variant in main_variants(one, each)]
 
 
@@ -151,7 +161,7 @@ def key_of_runs(runs: Sequence[ReportRun], every: Sequence[ReportRun]) -> list[K
 
 def swatch_of(dash: str) -> str:
     """How a legend shows a line."""
-    return {"solid": "line", "dash": "dash", "dot": "dots"}[dash]
+    return {"solid": "line", "dash": "dash", "dot": "dots", "longdash": "long", RERANKED: "dashdot"}[dash]
 
 
 def layout(x: str, y: str, **more: Any) -> dict[str, Any]:

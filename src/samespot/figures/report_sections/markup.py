@@ -39,7 +39,10 @@ class Plot:
 
 @dataclass(frozen=True)
 class KeyEntry:
-    """A line of a legend: name, colour of the theme, and how it is drawn: line, dash, dots, star or box."""
+    """A line of a legend: name, colour of the theme, and how it is drawn.
+
+    As a line, dash, dots, long (dashes), dashdot (in turn), star or box.
+    """
 
     name: str
     colour: str

@@ -23,6 +23,7 @@ from samespot.figures.report_sections.looks import (
     same_protocol,
     share_intervals,
     swatch_of,
+    symbol_of,
     symbols,
     variant_words,
 )
@@ -80,7 +81,7 @@ def _over_k(lines: Lines, runs: Sequence[ReportRun]) -> str:
             list(values.values()),
             colour=shown[run.name],
             dash=dash_of(variant, evaluation),
-            symbol=marks[run.name],
+            symbol=symbol_of(variant, marks[run.name]),
             name=f"{run.name}, {variant_words(variant)}",
             banded=len(lines) <= MOST_BANDS,
         )
@@ -99,8 +100,10 @@ def _over_k(lines: Lines, runs: Sequence[ReportRun]) -> str:
     )
     caption = f"Share of {population(drawn[0][1])} with a right photo among the first k matches"
     caption += "; bands are 95 % intervals." if len(lines) <= MOST_BANDS else "."
-    if any(variant.whitened_on for _, _, variant in drawn):
+    if any(variant.whitening for _, _, variant in drawn):
         caption += " Solid: as the network gives it; dashed and dotted: whitened."
+    if any(variant.reranked_by for _, _, variant in drawn):
+        caption += " Dash and dot in turn, open marks: the lists re-ranked."
     return figure([Plot(data, axes, words, height=360)], caption, key_of(drawn, runs))
 
 
@@ -109,20 +112,20 @@ def _over_dims(alike: Sequence[tuple[ReportRun, Evaluation]], runs: Sequence[Rep
     k = _usual_k(alike)
     every: set[int] = set()
     for run, evaluation in alike:
-        sources = list(dict.fromkeys(variant.whitened_on for variant in evaluation.variants))
+        sources = list(dict.fromkeys(variant.whitening for variant in evaluation.variants))
         for source in sources if len(alike) <= 4 else sources[:2]:
             sizes = sorted(
                 (
                     one
                     for one in evaluation.variants
-                    if one.whitened_on == source and one.reranked_by is None and k in one.metrics
+                    if one.whitening == source and one.reranked_by is None and k in one.metrics
                 ),
                 key=lambda one: one.dims,
             )
             if not sizes or (source is not None and len(sizes) < 2):
                 continue
             every |= {one.dims for one in sizes}
-            name = f"{run.name}, {'as it comes' if source is None else f'whitened on {source}'}"
+            name = f"{run.name}, {'as it comes' if source is None else f'whitened {source}'}"
             dash = dash_of(sizes[-1], evaluation)
             key.append(KeyEntry(name, shown[run.name], "star" if source is None else swatch_of(dash)))
             data += line_with_band(
@@ -205,7 +208,7 @@ def _threshold_plot(lines: Lines, runs: Sequence[ReportRun], axis: str, label: s
             share_intervals(curve["recall"], curve["queries"]),
             colour=shown[run.name],
             dash=dash_of(variant, evaluation),
-            symbol=marks[run.name],
+            symbol=symbol_of(variant, marks[run.name]),
             name=f"{run.name}, {variant_words(variant)}",
             banded=len(lines) <= MOST_BANDS,
         )

@@ -9,7 +9,14 @@ from samespot.errors import InputError
 from samespot.evaluation.compare import Comparison, Difference, compare
 from samespot.evaluation.results import Evaluation, Variant
 from samespot.figures.report_runs import ReportRun
-from samespot.figures.report_sections.looks import colours, evaluated, main_variants, rule_of, variant_words
+from samespot.figures.report_sections.looks import (
+    DASHES,
+    colours,
+    evaluated,
+    main_variants,
+    rule_of,
+    variant_words,
+)
 from samespot.figures.report_sections.markup import (
     Section,
     details,
@@ -115,7 +122,11 @@ def _comparisons(group: Runs) -> list[tuple[ReportRun, ReportRun, Variant, Compa
 
 def _kinds(group: Runs) -> int:
     """How many descriptors of each run the tables show: of many runs only the one the network gives."""
-    return 3 if len(group) <= 3 else 1
+    return len(DASHES) if len(group) <= 3 else 1
+
+
+def _as_it_comes(variant: Variant) -> bool:
+    return variant.whitening is None and variant.reranked_by is None
 
 
 def _headline(
@@ -132,7 +143,7 @@ def _headline(
         f"<strong>{esc(first.name)}</strong> finds the right place first for"
         f" {percent(score.value)}\u00a0% of {score.n:,} queries"
     )
-    plain = [one for one in comparisons if one[2].whitened_on is None]
+    plain = [one for one in comparisons if _as_it_comes(one[2])]
     if not plain:
         return f'<p class="headline">{told}.</p>'
     _, other, _, made = plain[0]
@@ -172,7 +183,7 @@ def _cards(
         f'{measured(one.variant().metrics.get(name))}<span class="card-unit">{esc(name)}, %</span></div>'
         for run, one in group
     ]
-    plain = [made for _, _, variant, made in comparisons if variant.whitened_on is None]
+    plain = [made for _, _, variant, made in comparisons if _as_it_comes(variant)]
     if len(group) == 2 and plain and (difference := _difference(plain[0], name)) is not None:
         cards.append(
             f'<div class="card difference"><span class="card-name">difference</span>'
@@ -196,7 +207,7 @@ def _scores(group: Runs, metrics: Sequence[str], shown: dict[str, str]) -> str:
     ]
     head = ["Run and descriptor", *(esc(name) for name in metrics)]
     words = "All values in percent with their 95 % intervals, over the queries that count."
-    if _kinds(group) > 1 and any(len(one.variants) > 1 for _, one in group):
+    if _kinds(group) > 1 and any(variant.whitening for _, one in group for variant in one.variants):
         words += " Whitened descriptors are shown in their largest size."
     return table(head, rows, words="Scores of each run and descriptor", kind="scores") + remark(words)
 

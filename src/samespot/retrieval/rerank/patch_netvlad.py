@@ -125,13 +125,18 @@ def _by_size(squares: Tensor, counts: Sequence[int]) -> list[Tensor]:
 
 
 def learn_projection(
-    vectors: NDArray[Any], fitted_on: str, *, seed: int = 0, progress: Progress | None = None
+    vectors: NDArray[Any],
+    fitted_on: str,
+    *,
+    seed: int = 0,
+    progress: Progress | None = None,
+    device: str = "cpu",
 ) -> Whitening:
     """PCA of NetVLAD's descriptors of whole photos (n, clusters · d), of a sample where there are many."""
     rows = np.arange(len(vectors))
     if len(rows) > FITTED_ON_AT_MOST:
         rows = np.sort(np.random.default_rng(seed).choice(len(rows), FITTED_ON_AT_MOST, replace=False))
-    return Whitening.fit(np.asarray(vectors[rows]), fitted_on, progress=progress)
+    return Whitening.fit(np.asarray(vectors[rows]), fitted_on, progress=progress, device=device)
 
 
 # ---- the reranker ----
