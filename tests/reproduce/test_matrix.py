@@ -35,7 +35,7 @@ def test_every_experiment_of_a_data_set_learns_from_the_same_number_of_photos(op
 
 def test_a_shorter_budget_is_shorter_for_all(tmp_path):
     base = KINDS["campus"](tmp_path, tmp_path).options
-    triplet = next(one for one in EVERY if one.name == "vgg16-gem-triplet-rate-0.01")
+    triplet = next(one for one in EVERY if one.name == "vgg16-gem-triplet-rate-0.04")
     graded = next(one for one in EVERY if one.key == "campus/vgg16-gem-graded")
     assert options_of(graded, base, 30).steps == 30
     assert photos_learned_from(options_of(triplet, base, 30)) == 30 * 128

@@ -36,8 +36,8 @@ def _rated(name: str, rates: tuple[float, ...]) -> tuple[str, ...]:
     return tuple(f"campus/{name}-rate-{rate:g}" for rate in rates)
 
 
-def _contrastive(kind: str) -> tuple[str, ...]:
-    name = f"vgg16-gem-{kind}"
+def _contrastive(kind: str, network: str = "vgg16-gem") -> tuple[str, ...]:
+    name = f"{network}-{kind}"
     return f"campus/{name}", *_rated(name, OTHER_RATES[kind])
 
 
@@ -65,7 +65,7 @@ COMPARATORS = (
     Comparator("binary contrastive, GeM", PAPER, Side(_contrastive("binary"))),
     Comparator("graded contrastive, all pairs, GeM", "samespot", Side(_rated("vgg16-gem-all", ALL_RATES))),
     Comparator("graded contrastive, NetVLAD-16", "samespot", side("campus/vgg16-netvlad16-graded")),
-    Comparator("graded contrastive, NetVLAD-64", "samespot", side("campus/vgg16-netvlad64-graded")),
+    Comparator("graded contrastive, NetVLAD-64", "samespot", Side(_contrastive("graded", "vgg16-netvlad64"))),
     *(
         Comparator(
             f"triplets, mined, NetVLAD-{size}",

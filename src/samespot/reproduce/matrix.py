@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from samespot.reproduce.experiment import Experiment
-from samespot.training.options import TUPLE_LOSSES, TrainingOptions
+from samespot.training.options import LOSS_RATES, TUPLE_LOSSES, TrainingOptions
 
 TUPLES = 10  # a step: with ten negatives each about as many photos as 64 pairs
 TRUNKS = {"vgg16": "vgg16", "lite0": "efficientnet_lite0", "resnet50": "resnet50"}
@@ -29,15 +29,9 @@ OTHER_RATES = {"graded": (0.3, 1.0), "binary": (0.03, 0.1)}
 ALL_RATES = (0.1, 1.0)  # for all pairs of a batch
 TOWN_RATE = 1.0
 SOFT_SHARES = (0.0, 0.125, 0.5)  # of soft negatives beside one half of positives; batches A have 0.25
-# three rates for each comparator, as for graded, the default among them; claims take the best
-LOSSES: dict[str, tuple[float, float, float]] = {
-    "triplet": (0.01, 0.03, 0.1),
-    "sare-ind": (0.01, 0.03, 0.1),
-    "sare-joint": (0.01, 0.03, 0.1),
-    "ap": (0.04, 0.1, 1.0),
-    "soft-contrastive": (0.03, 0.1, 0.3),
-    "log-ratio": (0.02, 0.06, 0.2),
-    "multi-similarity": (0.03, 0.1, 0.3),
+# as many for each comparator, with first steps as long as those of graded at its own: default, 3 and 10 times it
+LOSSES: dict[str, tuple[float, ...]] = {
+    loss: tuple(float(f"{rate * times:g}") for times in (1, 3, 10)) for loss, rate in LOSS_RATES.items()
 }
 DISTANCE_LABELS = "soft-contrastive"  # learns from the distance on the ground, as its authors had it
 
@@ -74,6 +68,7 @@ def _campus() -> list[Experiment]:
             for kind in both
             for rate in OTHER_RATES[kind]
         ),
+        *(_rated("campus", "vgg16", "graded", rate, "netvlad64") for rate in OTHER_RATES["graded"]),
         *_batches("campus", "vgg16"),
         *_blocks("campus", "vgg16"),
         *_blocks("campus", "lite0"),
@@ -153,8 +148,8 @@ def _trained(data: str, trunk: str, pool: str, kind: str) -> Experiment:
     )
 
 
-def _rated(data: str, trunk: str, kind: str, rate: float) -> Experiment:
-    base = _trained(data, trunk, "gem", kind)
+def _rated(data: str, trunk: str, kind: str, rate: float, pool: str = "gem") -> Experiment:
+    base = _trained(data, trunk, pool, kind)
     rated = _at_rate(base, rate)
     return replace(_like(rated, rated.name, {}), rate_of=base.key)
 

@@ -16,7 +16,15 @@ from samespot.training.tuple_losses import TRIPLET_MARGIN
 # the paper's first learning rates: pairs of graded similarity bear ten times the binary one
 GRADED_RATE, BINARY_RATE = 0.1, 0.01
 # other losses: with SGD, a first step about as long as that of batches A at 0.1 (measured, see docs/comparators.md)
-LOSS_RATES = {"ap": 0.04, "soft-contrastive": 0.1, "log-ratio": 0.2, "multi-similarity": 0.1}
+LOSS_RATES = {
+    "ap": 0.04,
+    "soft-contrastive": 0.1,
+    "log-ratio": 0.2,
+    "multi-similarity": 0.1,
+    "triplet": 0.04,
+    "sare-ind": 0.05,
+    "sare-joint": 0.025,
+}
 # losses that compare every image of a batch with all others, and so need batches of all pairs
 BATCH_LOSSES = ("ap", "soft-contrastive", "log-ratio", "multi-similarity")
 # losses that draw no pairs: their tuples are mined
