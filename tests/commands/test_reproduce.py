@@ -35,7 +35,7 @@ def test_the_list_names_claims_and_experiments(samespot, tmp_path):
     assert "two-blocks" in printed
     listed = json.loads((tmp_path / "list.json").read_text())
     assert {"graded-beats-binary", "cheaper-than-mining"} <= {one["id"] for one in listed["claims"]}
-    assert "campus/vgg16-netvlad64-triplet-rate-0.01" in [one["name"] for one in listed["experiments"]]
+    assert "campus/vgg16-netvlad64-triplet-rate-0.04" in [one["name"] for one in listed["experiments"]]
     assert not (tmp_path / "results").exists()
 
 

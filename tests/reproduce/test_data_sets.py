@@ -103,5 +103,7 @@ def test_facts_change_with_who_is_asked(data, tmp_path, gone):
 def test_the_truth_is_computed_once(data, tmp_path, monkeypatch):
     campus = data_sets(data, {}, tmp_path)["campus"]
     first = campus.cases[0].overlap(None)
-    monkeypatch.setattr("samespot.overlap.annotate.label_pairs", lambda *_, **__: pytest.fail("labelled again"))
+    monkeypatch.setattr(
+        "samespot.overlap.annotate.label_pairs", lambda *_, **__: pytest.fail("labelled again")
+    )
     assert campus.cases[0].overlap(None) is first

@@ -13,6 +13,7 @@ from samespot.reproduce.judgement import (
     answers_of,
     by_experiment,
     judge_all,
+    middle_cost,
     overall,
     side,
     word_for,
@@ -151,6 +152,15 @@ def test_cost_that_is_a_fraction_with_some_seeds_only(result, seeds):
     some = [result("a", 0.5, seed, cost=Cost(seconds, 1000, 2000)) for seed, seconds in enumerate((1.0, 9.0))]
     line = judged(Cheaper("", side("a"), side("b"), "seconds"), some, seeds("b", 0.5, 2))
     assert line.word == "cannot tell"
+
+
+def test_one_delayed_run_does_not_make_the_cost(result):
+    runs = [
+        result("a", 0.5, seed, cost=Cost(seconds, 1000, 2000))
+        for seed, seconds in enumerate((4.0, 30.0, 5.0))
+    ]
+    assert middle_cost(runs).seconds == 5.0
+    assert middle_cost(runs[:1]).seconds == 4.0
 
 
 def test_calibration(result):

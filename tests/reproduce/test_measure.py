@@ -17,8 +17,10 @@ from samespot.retrieval.descriptors import Descriptors
 from samespot.training.trainer import build_net
 
 TINY = {"backbone": "test_resnet.r160_in1k", "pretrained": False, "pool": "gem"}
-GRADED = Experiment("town", "graded", "graded", {**TINY, "learning_rate": 1.0}, (4,), whiten_on_training=True)
-AS_IT_COMES = Experiment("town", "as-it-comes", changes=TINY, whiten=(), trained=False)
+GRADED = Experiment(
+    "town", "graded", "graded", {**TINY, "learning_rate": 1.0}, (4,), whiten_on_training=True, calibrated=True
+)
+AS_IT_COMES = Experiment("town", "as-it-comes", changes=TINY, whiten=(1000,), trained=False)
 TUPLES = {"loss": "triplet", "batch_pairs": 2, "negatives": 2}
 TRIPLET = Experiment("town", "triplet", changes={**TINY, **TUPLES}, whiten=())
 
@@ -95,7 +97,10 @@ def test_whitened_and_calibrated_on_what_was_asked(done):
     kinds = [(one.dims, one.whitened_on) for one in graded.answers.values()]
     assert kinds == [(96, None), (4, "the map"), (4, "training photos")]
     assert set(graded.calibration) == {"calibration", "calibration, isotonic"}
+    # of 96 dims there are no 1000: a note, since a network that collapsed is a result, too
     assert len(as_it_comes.answers) == 1
+    assert any("not whitened on the map to 1000 dims" in note for note in as_it_comes.facts["notes"])
+    assert set(as_it_comes.calibration) == {"calibration"}
 
 
 def test_frozen_features_are_computed_once(bench, done, monkeypatch):
@@ -151,3 +156,18 @@ def test_a_run_begun_on_another_device_or_with_weights_elsewhere_starts_anew(ben
         with pytest.raises(KeyboardInterrupt):
             bench._trained(GRADED, options, bench.digest(GRADED), folder)
         assert kept == [there and where == "cpu"]
+
+
+def test_a_gpu_is_warmed_up_once_for_each_kind_of_step(bench, monkeypatch, tmp_path):
+    """What its libraries try at first is no part of the cost; another rate or seed is the same kind."""
+    seen = []
+    monkeypatch.setattr("samespot.reproduce.measure.train", lambda options, *_, **__: seen.append(options))
+    other = Bench(bench.sets, tmp_path, {}, device="cpu")
+    options = other.options(GRADED)
+    other._warm_up(options, [])
+    assert not seen
+    other.where = torch.device("cuda")
+    for changes in ({}, {"learning_rate": 0.5, "seed": 1}, {"batch_pairs": 6}):
+        other._warm_up(options.with_changes(**changes), [])
+    assert [(one.steps, one.batch_pairs) for one in seen] == [(3, 4), (3, 6)]
+    assert not list(tmp_path.iterdir())

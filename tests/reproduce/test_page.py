@@ -15,7 +15,7 @@ from samespot.reproduce.matrix import experiments
 from samespot.reproduce.page import explanations, page, write_page
 
 STORED = Path(__file__).with_name("page.md")
-GRADED, BINARY, TRIPLET = (f"campus/vgg16-gem-{name}" for name in ("graded", "binary", "triplet-rate-0.01"))
+GRADED, BINARY, TRIPLET = (f"campus/vgg16-gem-{name}" for name in ("graded", "binary", "triplet-rate-0.04"))
 SMALL = [
     Claim(
         "graded-beats-binary", "Graded beats binary", "60.3 → 77.8 R@5", "Table 1",

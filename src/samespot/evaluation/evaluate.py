@@ -49,6 +49,8 @@ class EvaluationOptions:
     whiten: tuple[int, ...] = ()  # sizes; empty: descriptors as the network gives them only
     whiten_on_map: bool = True
     whiten_on_other: bool = True  # where there is another set
+    refuse_few_dims: bool = True  # where the images span no size that is asked for; else a note says so
+    calibrate: bool = True  # learn on the other set which distance means which overlap
     acceptance: bool = True  # also ask for each query without its place in the map
     precision: float = 0.95  # for which a threshold of acceptance is named
     device: str = "auto"
@@ -155,7 +157,7 @@ def evaluate(
         facts["re-ranking"] = {**reranking.to_dict(), "of": _reranked_name(reranking, names)}
     done = Evaluated(_blank(protocol, cases, model, options, protocol_options, other, facts), {}, labels)
     notes: list[str] = []
-    calibrate = _calibrator(other, cases, labels, options.device, notes)
+    calibrate = _calibrator(other if options.calibrate else None, cases, labels, options.device, notes)
     without = _all_surroundings(protocol, cases, labels) if options.acceptance else None
     sets = options.whiten_on_map + (options.whiten_on_other and other is not None)
     expected = 1 + len(options.whiten) * sets + (0 if given is None else len(given.sizes(options.whiten)))
@@ -313,7 +315,7 @@ def _kinds(
         if whitening.images + whitening.left_out < len(vectors):
             notes.append(f"whitening on {name}: fitted on {MOST_IMAGES:,} of its {len(vectors):,} images")
         # one size at a time: all of them at once would take several times the memory of the map
-        for dims in _sizes_within(whitening, options.whiten, notes):
+        for dims in _sizes_within(whitening, options, notes):
             yield _whitened(base, whitening, dims, name)
     if given is not None:
         notes.append(f"whitening {given.file} was not fitted here: by its own record on {given.fitted_on}")
@@ -340,10 +342,11 @@ def _whitened(
     )
 
 
-def _sizes_within(whitening: Whitening, asked: Sequence[int], notes: list[str]) -> list[int]:
+def _sizes_within(whitening: Whitening, options: EvaluationOptions, notes: list[str]) -> list[int]:
     """The sizes that the whitening can give; a note on the others."""
+    asked = options.whiten
     sizes = [dims for dims in asked if dims <= whitening.rank]
-    if not sizes:
+    if not sizes and options.refuse_few_dims:
         raise InputError(
             f"whitening on {whitening.fitted_on}: {whitening.images} images span {whitening.rank} dims, "
             f"too few for {min(asked)}; ask for less"

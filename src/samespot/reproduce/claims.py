@@ -14,6 +14,7 @@ from samespot.reproduce.matrix import (
     BINARY,
     GRADED,
     LOSSES,
+    NETVLAD_RATES,
     OTHER_RATES,
     POOLS,
     SOFT_SHARES,
@@ -232,10 +233,11 @@ def _better(name: str, words: str, first: str, second: str) -> Better:
     return Better(f"{name}: {words}", side(f"{name}/{first}"), side(f"{name}/{second}"))
 
 
-def _rates(name: str, trunk: str, kind: str) -> tuple[str, ...]:
+def _rates(name: str, trunk: str, kind: str, model: str | None = None) -> tuple[str, ...]:
     """The experiments of one kind of label, at every rate that was tried."""
-    base = f"{name}/{trunk}-gem-{kind}"
-    return base, *(f"{base}-rate-{rate:g}" for rate in OTHER_RATES[kind] if name == "campus")
+    base = f"{name}/{trunk}-gem-{model or kind}"
+    tried = name == "campus" or model == "graded-quarter"
+    return base, *(f"{base}-rate-{rate:g}" for rate in OTHER_RATES[kind] if tried)
 
 
 def _graded_beats_binary(name: str) -> list[Comparison]:
@@ -325,9 +327,9 @@ def _soft_shares(name: str) -> list[Comparison]:
 def _cost(name: str) -> list[Comparison]:
     found: list[Comparison] = []
     for model, budget in (("graded", "the same photos"), ("graded-quarter", "a quarter of the photos")):
-        graded = side(f"{name}/vgg16-gem-{model}")
+        graded = Side(_rates(name, "vgg16", "graded", model))
         for pool in ("gem", "netvlad64"):
-            mined = Side(tuple(f"{name}/vgg16-{pool}-triplet-rate-{rate:g}" for rate in LOSSES["triplet"]))
+            mined = Side(_mined(name, pool))
             words = f"{name}: {budget}, against mined triplets, {POOL_WORDS[pool]}"
             found.append(Better(f"{words}: recall", graded, mined, slack=SAME_RECALL))
             found.append(Cheaper(f"{words}: forward passes", graded, mined, "passes", FRACTION))
@@ -336,17 +338,22 @@ def _cost(name: str) -> list[Comparison]:
 
 
 def _small(name: str) -> list[Comparison]:
-    large = tuple(f"{name}/vgg16-netvlad64-triplet-rate-{rate:g}" for rate in LOSSES["triplet"])
-    key = f"{name}/vgg16-gem-graded"
+    large, small = _mined(name, "netvlad64"), _rates(name, "vgg16", "graded")
     return [
-        Better(f"{name}: 512 dims − 32,768 dims", side(key), Side(large)),
-        Better(f"{name}: 128 whitened − 32,768 dims", side(key, descriptor="128"), Side(large)),
+        Better(f"{name}: 512 dims − 32,768 dims", Side(small), Side(large)),
+        Better(f"{name}: 128 whitened − 32,768 dims", Side(small, "128"), Side(large)),
         Better(
             f"{name}: 512 whitened − 4096 whitened, on training photos",
-            side(key, descriptor="full training"),
+            Side(small, "full training"),
             Side(large, "full training"),
         ),
     ]
+
+
+def _mined(name: str, pool: str) -> tuple[str, ...]:
+    """Mined triplets at every rate that was tried."""
+    rates = LOSSES["triplet"] if (name, pool) == ("campus", "gem") else NETVLAD_RATES
+    return tuple(f"{name}/vgg16-{pool}-triplet-rate-{rate:g}" for rate in rates)
 
 
 def _comparators() -> tuple[Comparison, ...]:

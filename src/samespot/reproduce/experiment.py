@@ -37,6 +37,7 @@ class Experiment:
     changes: Mapping[str, Any] = field(default_factory=dict)  # of the data set's training options
     whiten: tuple[int, ...] = (128,)  # sizes, fitted on the map
     whiten_on_training: bool = False  # and on the training photos
+    calibrated: bool = False  # also learn on the training photos which distance means which overlap
     rerank: str | None = None  # xfeat or patch-netvlad
     trained: bool = True  # False: the network as it comes, which has no seed
     share: float = 1.0  # of the data set's budget
@@ -257,6 +258,8 @@ def digest_of(
         "data": dict(data),
         "weights": weights,
     }
+    if experiment.calibrated:
+        told["calibrated"] = True
     return hashlib.sha256(json.dumps(told, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 

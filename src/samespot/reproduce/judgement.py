@@ -19,7 +19,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from samespot.evaluation.intervals import Interval
-from samespot.reproduce.experiment import Answers, Result
+from samespot.reproduce.experiment import Answers, Cost, Result
 from samespot.reproduce.scores import column_of, difference, mean_of, per_query, stacked
 
 HOLDS: Word = "holds"
@@ -251,13 +251,20 @@ class Cheaper:
             return Line(self.words, NOT_RUN, "", needs=needs or self.experiments)
         mine, theirs = ([float(getattr(run.cost, self.what)) for run in runs] for runs, _ in both)
         shares = [a / b for a, b in zip(mine, theirs, strict=True)]
-        ours = Interval(float(np.mean(mine) / np.mean(theirs)), min(shares), max(shares), len(shares))
+        middle = float(np.median(mine) / np.median(theirs))  # something else on the machine delays one run
+        ours = Interval(middle, min(shares), max(shares), len(shares))
         word = HOLDS if ours.high <= self.at_most else FAILS if ours.low > self.at_most else UNSURE
         sides = [
-            f"{_named(s, runs)} {_amount(float(np.mean(prices)), self.what)}"
+            f"{_named(s, runs)} {_amount(float(np.median(prices)), self.what)}"
             for s, (runs, _), prices in zip((self.first, self.second), both, (mine, theirs), strict=True)
         ]
         return Line(self.words, word, f"{_times(ours)} the {self.what}", sides=tuple(sides))
+
+
+def middle_cost(runs: Sequence[Result]) -> Cost:
+    """Of the run that took the middle time."""
+    costs = sorted((run.cost for run in runs), key=lambda cost: cost.seconds)
+    return costs[len(costs) // 2]
 
 
 def _amount(value: float, what: str) -> str:

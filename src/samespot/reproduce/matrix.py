@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from samespot.reproduce.experiment import Experiment
-from samespot.training.options import LOSS_RATES, TUPLE_LOSSES, TrainingOptions
+from samespot.training.options import TUPLE_LOSSES, TrainingOptions
 
 TUPLES = 10  # a step: with ten negatives each about as many photos as 64 pairs
 TRUNKS = {"vgg16": "vgg16", "lite0": "efficientnet_lite0", "resnet50": "resnet50"}
@@ -25,14 +25,21 @@ POOLS = {
 CHANNELS = {"vgg16": 512, "lite0": 1280, "resnet50": 2048}
 # the paper's rates; and further ones, since what suits one loss may not suit another
 GRADED, BINARY = 0.1, 0.01
-OTHER_RATES = {"graded": (0.3, 1.0), "binary": (0.03, 0.1)}
-ALL_RATES = (0.1, 1.0)  # for all pairs of a batch
+OTHER_RATES = {"graded": (0.3, 1.0), "binary": (0.003, 0.03, 0.1)}
+ALL_RATES = (0.1, 0.3, 1.0)  # for all pairs of a batch
 TOWN_RATE = 1.0
 SOFT_SHARES = (0.0, 0.125, 0.5)  # of soft negatives beside one half of positives; batches A have 0.25
-# as many for each comparator, with first steps as long as those of graded at its own: default, 3 and 10 times it
+# of each comparator the default, 3 and 10 times it, as for graded; and less or more where the best was at an end
 LOSSES: dict[str, tuple[float, ...]] = {
-    loss: tuple(float(f"{rate * times:g}") for times in (1, 3, 10)) for loss, rate in LOSS_RATES.items()
+    "ap": (0.004, 0.012, 0.04, 0.12, 0.4),
+    "soft-contrastive": (0.01, 0.03, 0.1, 0.3, 1.0),
+    "log-ratio": (0.02, 0.06, 0.2, 0.6, 2.0),
+    "multi-similarity": (0.1, 0.3, 1.0, 3.0),
+    "triplet": (0.012, 0.04, 0.12, 0.4),
+    "sare-ind": (0.0015, 0.005, 0.015, 0.05, 0.5),
+    "sare-joint": (0.00075, 0.0025, 0.0075, 0.025),
 }
+NETVLAD_RATES = (0.012, 0.04, 0.12)  # of triplets
 DISTANCE_LABELS = "soft-contrastive"  # learns from the distance on the ground, as its authors had it
 
 
@@ -76,9 +83,9 @@ def _campus() -> list[Experiment]:
         *(
             _loss("campus", "vgg16", pool, "triplet", rate)
             for pool in ("netvlad16", "netvlad64")
-            for rate in LOSSES["triplet"]
+            for rate in NETVLAD_RATES
         ),
-        _quarter("campus", "vgg16"),
+        *_quarter("campus", "vgg16"),
         *_reranked("campus", "vgg16"),
         *(_untrained("campus", t) for t in TRUNKS),
     ]
@@ -87,7 +94,7 @@ def _campus() -> list[Experiment]:
 def _town() -> list[Experiment]:
     """At the demo's rate, which suits few steps; the binary loss also at lower ones."""
     base = _rated("town", "lite0", "graded", TOWN_RATE)
-    graded = replace(base, name="lite0-gem-graded", whiten_on_training=True, rate_of=None)
+    graded = replace(base, name="lite0-gem-graded", whiten_on_training=True, calibrated=True, rate_of=None)
     return [
         graded,
         *(_like(replace(graded, labels=labels), f"lite0-gem-{labels}", {}) for labels in ("strong", "3d")),
@@ -100,7 +107,7 @@ def _town() -> list[Experiment]:
 def _redkitchen() -> list[Experiment]:
     """Without whitening: a film's map spans few dims. The binary loss rounds the same labels, as in the paper."""
     both = [_trained("redkitchen", t, "gap", kind) for t in TRUNKS for kind in ("graded", "binary")]
-    plain = [replace(one, labels="graded", whiten=(), whiten_on_training=False) for one in both]
+    plain = [replace(_like(one, one.name, {}), labels="graded", whiten=()) for one in both]
     return [
         *plain,
         *(_at_rate(one, GRADED) for one in plain if one.changes["batches"] == "binary"),
@@ -117,11 +124,11 @@ def _msls() -> list[Experiment]:
         ),
         *_batches("msls", "vgg16"),
         *_blocks("msls", "vgg16"),
-        _quarter("msls", "vgg16"),
+        *_quarter("msls", "vgg16"),
         *(
             _loss("msls", "vgg16", pool, "triplet", rate)
             for pool in ("gem", "netvlad64")
-            for rate in LOSSES["triplet"]
+            for rate in NETVLAD_RATES
         ),
     ]
 
@@ -145,24 +152,32 @@ def _trained(data: str, trunk: str, pool: str, kind: str) -> Experiment:
         },
         whiten=_many(trunk) if simple and pool == "gem" else _sizes(trunk, pool),
         whiten_on_training=simple,
+        calibrated=simple and pool == "gem",
     )
 
 
 def _rated(data: str, trunk: str, kind: str, rate: float, pool: str = "gem") -> Experiment:
     base = _trained(data, trunk, pool, kind)
     rated = _at_rate(base, rate)
-    return replace(_like(rated, rated.name, {}), rate_of=base.key)
+    small = (data, trunk, pool, kind) == (
+        "campus",
+        "vgg16",
+        "gem",
+        "graded",
+    )  # stands against NetVLAD's 4096 dims
+    return replace(_like(rated, rated.name, {}), whiten_on_training=small, rate_of=base.key)
 
 
 def _at_rate(base: Experiment, rate: float) -> Experiment:
     return replace(base, name=f"{base.name}-rate-{rate:g}", changes={**base.changes, "learning_rate": rate})
 
 
-def _quarter(data: str, trunk: str) -> Experiment:
+def _quarter(data: str, trunk: str) -> list[Experiment]:
     """For the price of learning: a quarter of the photos that others learn from."""
-    return replace(
-        _like(_trained(data, trunk, "gem", "graded"), f"{trunk}-gem-graded-quarter", {}), share=0.25
-    )
+    base = _trained(data, trunk, "gem", "graded")
+    short = replace(_like(base, f"{base.name}-quarter", {}), share=0.25)
+    rated = [replace(_at_rate(short, rate), rate_of=short.key) for rate in OTHER_RATES["graded"]]
+    return [short, *rated]
 
 
 def _sizes(trunk: str, pool: str) -> tuple[int, ...]:
@@ -224,9 +239,9 @@ def _loss(data: str, trunk: str, pool: str, loss: str, rate: float) -> Experimen
 def _reranked(data: str, trunk: str) -> list[Experiment]:
     """Trained anew as their namesakes, so that both sides of the comparison are of the same weights."""
     graded = _trained(data, trunk, "gem", "graded")
-    netvlad = _loss(data, trunk, "netvlad64", "triplet", LOSSES["triplet"][0])
+    netvlad = _loss(data, trunk, "netvlad64", "triplet", NETVLAD_RATES[1])
     return [
-        replace(one, name=f"{name}+{by}", rerank=by, whiten=(), whiten_on_training=False, rate_of=None)
+        replace(_like(one, f"{name}+{by}", {}), rerank=by, whiten=())
         for one, name, by in (
             (graded, graded.name, "xfeat"),
             (netvlad, f"{trunk}-netvlad64-triplet", "patch-netvlad"),
@@ -248,5 +263,6 @@ def _like(base: Experiment, name: str, changes: Mapping[str, Any]) -> Experiment
         changes={**base.changes, **changes},
         whiten=tuple(sorted({128, base.whiten[-1]})),
         whiten_on_training=False,
+        calibrated=False,
         rate_of=None,
     )

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,7 +45,7 @@ from samespot.retrieval.descriptors import Descriptors
 from samespot.retrieval.rerank.reranker import FeatureStore, Reranking
 from samespot.training.images import FileImages, Kept, Source, keep_images
 from samespot.training.options import FREE, TrainingOptions
-from samespot.training.sets import ImageList
+from samespot.training.sets import ImageList, LabelledSet
 from samespot.training.trainer import build_net, train
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 ROOM = {"cuda": 24e9, "cpu": 3e9}  # bytes of decoded photos that are kept
 SOURCES = 3  # frozen features that are kept
 TOP = 100  # of each list are re-ranked
+_SHAPES = ("backbone", "pool", "train_blocks", "image_size", "loss", "batches", "batch_pairs", "negatives")
 
 
 @dataclass
@@ -72,6 +74,7 @@ class Bench:
         self._photos: dict[tuple[str, str, tuple[int, int]], Kept] = {}
         self._sources: dict[str, Source] = {}
         self._digests: dict[Path, str] = {}
+        self._warm: set[str] = set()
 
     # ---- before a run ----
 
@@ -169,6 +172,7 @@ class Bench:
         folder.mkdir(parents=True, exist_ok=True)
         of.write_text(mine)
         sets = self.sets[experiment.data].labelled(experiment.labels)
+        self._warm_up(options, sets)
         done = train(options, sets, folder / "run", resume=True, progress=False, shared=self._sources)
         assert done.model is not None
         cost = Cost(
@@ -179,6 +183,15 @@ class Bench:
             mining_seconds=done.mining_seconds,
         )
         return PlaceNet.load(done.model), cost, done.loss
+
+    def _warm_up(self, options: TrainingOptions, sets: list[LabelledSet]) -> None:
+        """On a GPU: a few steps that do not count, for what has not been run there yet. Its libraries try several
+        kernels for each shape at first, for seconds, which are no part of what a loss costs."""
+        shapes = str([getattr(options, name) for name in _SHAPES])
+        if self.where.type == "cuda" and shapes not in self._warm:
+            self._warm.add(shapes)
+            with TemporaryDirectory(dir=self.work) as folder:
+                train(options.with_changes(steps=3), sets, folder, progress=False, shared=self._sources)
 
     def _evaluated(
         self, experiment: Experiment, net: PlaceNet, data: DataSet
@@ -204,12 +217,12 @@ class Bench:
             options=EvaluationOptions(
                 whiten=experiment.whiten,
                 whiten_on_other=experiment.whiten_on_training,
+                refuse_few_dims=False,  # of a network that collapsed; its recall tells
+                calibrate=experiment.calibrated,
                 acceptance=False,
                 device=self.where.type,
             ),
-            other=other
-            if experiment.whiten_on_training
-            else None,  # calibrated on it, too, which takes a while
+            other=other if experiment.whiten_on_training or experiment.calibrated else None,
             protocol_options=data.protocol_options,
             reranking=self._reranking(experiment, net, described, other),
         )
