@@ -91,7 +91,7 @@ def test_of_several_rates_the_one_with_the_best_first_seed_counts(result, seeds)
     line = judged(Better("", side("x/a"), Side(("x/once", "x/fast"))), seeds("x/a", 0.6), once, fast)
     assert line.interval.value == pytest.approx(0.0)
     assert line.sides[1].startswith("fast 60.0")
-    # and the same one for every descriptor, however much another gains by whitening
+    # another for whitened descriptors, where that is better
     runs = [
         *seeds("x/a", 0.6, whitened={"the map": (128, 0.6)}),
         *seeds("x/slow", 0.3, whitened={"the map": (128, 0.9)}),
@@ -99,7 +99,14 @@ def test_of_several_rates_the_one_with_the_best_first_seed_counts(result, seeds)
     ]
     whitened = Side(("x/slow", "x/fast"), "128")
     line = judged(Better("", side("x/a", descriptor="128"), whitened), runs)
-    assert line.interval.value == pytest.approx(-0.1)
+    assert line.interval.value == pytest.approx(-0.3)
+    assert line.sides == (
+        "a (128 whitened) 60.0 [53.0, 67.0]",
+        "slow (128 whitened) 90.0 [86.0, 94.0]",
+        "3 seeds",
+    )
+    plain = judged(Better("", side("x/a"), Side(("x/slow", "x/fast"))), runs)
+    assert plain.interval.value == pytest.approx(-0.1)
 
 
 def test_what_was_not_run_is_named(seeds):

@@ -69,8 +69,10 @@ def test_each_claim_has_its_word_in_the_table(judged):
 def test_what_did_not_reproduce_is_said_with_its_explanation(judged):
     text = page(judged, "", {}, {"whitening-helps": "The map is small."})
     part = text.partition("## What did not reproduce")[2].partition("\n## ")[0]
-    assert "**Whitening helps: does not hold.** The map is small." in part
-    assert "**Overlap is calibrated: does not hold.** No explanation has been written yet." in part
+    assert "**[Whitening helps](#whitening-helps): does not hold.** The map is small." in part
+    assert (
+        "is calibrated](#calibrated-overlap): does not hold.** No explanation has been written yet." in part
+    )
     assert "No mining" not in part
 
 

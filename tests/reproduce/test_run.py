@@ -69,6 +69,21 @@ def test_of_several_rates_only_the_best_has_further_seeds(tmp_path, result):
     assert again.count("spared") == 2
 
 
+def test_the_best_rate_of_whitened_descriptors_goes_on_too(tmp_path, result):
+    class Whitened(MadeUpBench):
+        def run(self, experiment, seed):
+            plain, small = self.answers[experiment.name]
+            self.asked.append((experiment.name, seed))
+            return self.result(experiment.key, plain, seed, whitened={"the map": (128, small)}, digest="1")
+
+    three = [Experiment("x", name, rate_of="x/base") for name in ("low", "middle", "high")]
+    bench = Whitened(result, low=(0.6, 0.5), middle=(0.5, 0.55), high=(0.4, 0.7))
+    outcome = run_matrix(bench, planned(three, 2), Store(tmp_path))
+    assert bench.asked[3:] == [("low", 1), ("high", 1)]
+    spared = [run.note for run in outcome.runs if run.state == "spared"]
+    assert spared == ["the first seed is better at x/low and x/high"]
+
+
 def test_a_rate_whose_first_seed_failed_is_not_chosen(tmp_path, result):
     fast, slow = (Experiment("x", name, rate_of="x/base") for name in ("fast", "slow"))
     bench = MadeUpBench(result, fast=RuntimeError("NaN"), slow=0.2)

@@ -338,6 +338,7 @@ def facts(judged: Judged, outcome: Outcome) -> dict[str, Any]:
                 "seeds": one.seeds,
                 "dims": one.dims,
                 "recall": {name: vars(interval) for name, interval in one.recall.items()},
+                "rates": list(one.rates),
                 "cost": vars(one.cost),
             }
             for one in measured(judged.results)

@@ -268,7 +268,12 @@ def _in_town() -> tuple[Comparison, ...]:
 
 
 def _whitening(name: str) -> list[Comparison]:
-    fits = {"full": "on the map", "full training": "on training photos"}
+    fits = {
+        "full": "on the map",
+        "full training": "on training photos",
+        "128": "to 128 on the map",
+        "128 training": "to 128 on training photos",
+    }
     return [
         Better(f"{name}, {model}: whitened {words} − plain", side(key, descriptor=how), side(key))
         for model in ("vgg16-gem-graded", "vgg16-gem-binary", "vgg16-gap-graded", "lite0-gem-graded")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from samespot.evaluation.intervals import Interval
 from samespot.reproduce.experiment import Cost, Result
-from samespot.reproduce.judgement import Results, Side, answers_of, middle_cost, side
+from samespot.reproduce.judgement import SMALL, Results, Side, middle_cost, side
 from samespot.reproduce.matrix import ALL_RATES, LOSSES, NETVLAD_RATES, OTHER_RATES
 from samespot.reproduce.scores import mean_of, stacked
 
@@ -30,6 +30,7 @@ class Measured:
     dims: int
     recall: dict[str, Interval]  # R@1, R@5, and R@5 of 128 whitened dims where there are such
     cost: Cost  # of the seed that took the middle time
+    rates: tuple[float, ...]  # chosen for plain and for whitened descriptors; none where nothing was trained
 
 
 def _rated(name: str, rates: tuple[float, ...]) -> tuple[str, ...]:
@@ -103,9 +104,21 @@ def _measured(comparator: Comparator, results: Results) -> Measured | None:
     if runs is None:
         return None
     recall = {measure: mean_of(stacked(*runs, measure)) for measure in ("R@1", "R@5")}
-    small = [answers_of(run, "128") for run in runs[0]]
-    known = [one for one in small if one is not None]
-    if len(known) == len(small):
-        recall["128 whitened"] = mean_of(stacked(runs[0], known, "R@5"))
-    first: Result = runs[0][0]
-    return Measured(comparator, first.experiment, len(runs[0]), runs[1][0].dims, recall, middle_cost(runs[0]))
+    chosen = [runs[0][0]]
+    whitened = replace(comparator.side, descriptor=SMALL).runs(results, SORTED_BY)
+    if whitened is not None and comparator.side.descriptor == "plain":
+        recall["128 whitened"] = mean_of(stacked(*whitened, SORTED_BY))
+        chosen.append(whitened[0][0])
+    return Measured(
+        comparator,
+        chosen[0].experiment,
+        len(runs[0]),
+        runs[1][0].dims,
+        recall,
+        middle_cost(runs[0]),
+        tuple(rate for one in chosen if (rate := _rate_of(one)) is not None),
+    )
+
+
+def _rate_of(run: Result) -> float | None:
+    return run.facts.get("options", {}).get("learning_rate") if run.cost.pairs else None

@@ -27,6 +27,7 @@ FAILS: Word = "does not hold"
 UNSURE: Word = "cannot tell"
 NOT_RUN: Word = "not run"
 MEASURE = "R@5"  # what the paper's text compares by
+SMALL = "128"  # dims, whitened on the map
 Word = Literal["holds", "does not hold", "cannot tell", "not run"]
 Runs = tuple[Sequence[Result], list[Answers]]  # of one experiment; of each the answers of one descriptor
 Results = Mapping[str, Sequence[Result]]  # by key of the experiment; its seeds in order
@@ -123,7 +124,7 @@ class Side:
 
     def runs(self, results: Results, measure: str) -> Runs | None:
         """Of the chosen experiment all seeds, and their answers; None where it was not run, or lacks the measure."""
-        key = best_rate(self.experiments, results)
+        key = best_rate(self.experiments, results, self.descriptor)
         if key is None or not same_questions(results[key]):
             return None
         chosen = [answers_of(run, self.descriptor) for run in results[key]]
@@ -131,15 +132,23 @@ class Side:
         return (results[key], known) if len(known) == len(chosen) else None
 
 
-def best_rate(keys: Sequence[str], results: Results) -> str | None:
-    """Of experiments the one whose first seed has the highest R@5, plain; None where none was run.
+def best_rate(keys: Sequence[str], results: Results, descriptor: str = "plain") -> str | None:
+    """Of experiments the one whose first seed has the highest R@5; None where none was run.
 
-    By the first seed alone, since only the chosen one is run with the others.
+    By the first seed alone, since only the chosen one is run with the others. What suits plain descriptors may not
+    suit whitened ones: for those, of whichever size, it is R@5 of 128 whitened dims.
     """
     first = {key: results[key][0] for key in keys if results.get(key)}
     if not first:
         return None
-    return max(first, key=lambda key: float(np.nanmean(per_query(first[key], first[key].plain(), MEASURE))))
+    small = {key: answers_of(run, SMALL) for key, run in first.items()}
+    whitened = descriptor not in ("plain", "re-ranked") and any(small.values())
+
+    def recall(key: str) -> float:
+        answers = small[key] if whitened else first[key].plain()
+        return -1.0 if answers is None else float(np.nanmean(per_query(first[key], answers, MEASURE)))
+
+    return max(first, key=recall)
 
 
 def same_questions(runs: Sequence[Result]) -> bool:
@@ -215,19 +224,27 @@ class Better:
         values = [stacked(runs, answers, self.measure) for runs, answers in both]
         between = difference(values[0], values[1])
         names = [_named(one, runs) for one, (runs, _) in zip((self.first, self.second), both, strict=True)]
+        seeds = _seeds_in_words(max(len(one) for one in values))
         sides = [f"{name} {mean_of(one).percent()}" for name, one in zip(names, values, strict=True)]
         return Line(
             self.words,
             word_for(between, -self.slack),
             f"{between.points()} {self.measure}",
             between,
-            sides=tuple(sides),
+            sides=(*sides, seeds),
         )
+
+
+def _seeds_in_words(count: int) -> str:
+    return "1 seed: queries alone make the interval" if count == 1 else f"{count} seeds"
 
 
 def _named(one: Side, runs: Sequence[Result]) -> str:
     name = runs[0].experiment.partition("/")[2]
-    return name if one.descriptor == "plain" else f"{name}, {one.descriptor}"
+    size, _, place = one.descriptor.partition(" ")
+    words = {"plain": "", "re-ranked": "re-ranked", "full": "whitened"}.get(size, f"{size} whitened")
+    words += " on training photos" if place else ""
+    return f"{name} ({words})" if words else name
 
 
 @dataclass(frozen=True)

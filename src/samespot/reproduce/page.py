@@ -10,7 +10,7 @@ from pathlib import Path
 from samespot.errors import InputError
 from samespot.model.checkpoint import write_whole
 from samespot.reproduce.comparators import Measured, measured
-from samespot.reproduce.experiment import Result
+from samespot.reproduce.experiment import Cost, Result
 from samespot.reproduce.judgement import FAILS, HOLDS, NOT_RUN, UNSURE, Claim, Judged, Line, Verdict, Word
 from samespot.reproduce.pictures import Picture, draw_pictures
 from samespot.reproduce.scores import mean_of, stacked
@@ -84,7 +84,8 @@ def _head(judged: Judged, command: str) -> str:
 
 Every claim of the paper that the data at hand can decide, with small experiments of equal budget: on each data set all
 of them learn from the same number of photos, and {seeds} seeds are trained of each. Where several learning rates are
-tried, the first seed chooses one, and the others are trained with that. This page is written by
+tried, the first seed chooses one (another for whitened descriptors, if that is better), and the other seeds are trained
+with it. This page is written by
 
 `{command}`
 
@@ -175,11 +176,18 @@ def _not_reproduced(verdicts: Sequence[Verdict], explained: Mapping[str, str]) -
         return ""
     lines = ["## What did not reproduce", ""]
     for verdict in open_ones:
-        against = [line for line in verdict.judged if line.word != HOLDS]
-        named = "; ".join(f"{line.words} {line.ours} ({line.word})" for line in against)
         why = explained.get(verdict.claim.id, "No explanation has been written yet.")
-        lines += [f"**{verdict.claim.words}: {verdict.word}.** {why}", "", f"Comparisons: {named}.", ""]
+        lines += [f"**[{verdict.claim.words}](#{verdict.claim.id}): {verdict.word}.** {why}", ""]
+        for word in (FAILS, UNSURE):
+            some = [f"{line.words} {line.ours}" for line in verdict.judged if line.word == word]
+            if some:
+                more = f"; and {len(some) - _NAMED} more" if len(some) > _NAMED else ""
+                lines.append(f"- {word}: {'; '.join(some[:_NAMED])}{more}")
+        lines.append("")
     return "\n".join(lines)
+
+
+_NAMED = 4  # comparisons of a claim that are named above the tables
 
 
 # ---- comparators and experiments ----
@@ -195,6 +203,7 @@ def _comparators_table(rows: Sequence[Measured]) -> str:
         "R@1",
         "R@5",
         "R@5, 128 whitened",
+        "rate",
         "photos learned from",
         "mined",
         "seconds",
@@ -209,9 +218,8 @@ def _comparators_table(rows: Sequence[Measured]) -> str:
                 one.recall[name].percent() if name in one.recall else ""
                 for name in ("R@1", "R@5", "128 whitened")
             ),
-            f"{one.cost.learning_images:,}",
-            f"{one.cost.mining_images:,}",
-            f"{one.cost.seconds:.1f}",
+            " / ".join(f"{rate:g}" for rate in dict.fromkeys(one.rates)),
+            *(_or_none(one.cost, name, digits) for name, digits in _COST),
         )
         for one in rows
     ]
@@ -219,10 +227,19 @@ def _comparators_table(rows: Sequence[Measured]) -> str:
 
 
 _COMPARATORS = """\
-All with VGG16 on the campus photos, each at the best of its rates, the best first. The rate is chosen by the first
-seed on these queries, which flatters all of them a little. *Photos learned from* and *mined* count photos through the
-trained part of the network: forward and backward, and forward only to choose negatives. *Seconds* are those of training
-alone, its frozen part kept."""
+All with VGG16 on the campus photos, each at the best of its rates, the best first. The rate (for plain descriptors /
+for whitened ones) is chosen by the first seed on these queries, which flatters all of them a little. *Photos learned
+from* and *mined* count photos through the trained part of the network: forward and backward, and forward only to choose
+negatives. *Seconds* are those of training alone, its frozen part kept; of three seeds the middle one."""
+
+
+_COST = (("learning_images", 0), ("mining_images", 0), ("seconds", 1))
+
+
+def _or_none(cost: Cost, name: str, digits: int) -> str:
+    """A part of the cost; nothing where it is nothing."""
+    value = getattr(cost, name)
+    return f"{value:,.{digits}f}" if value else ""
 
 
 def _everything(judged: Judged) -> str:

@@ -175,7 +175,7 @@ def _cost(judged: Judged, path: Path) -> bool:
         return False
     at = np.arange(len(rows))
     learned, mined = (
-        np.array([getattr(one.cost, name) / one.cost.pairs for one in rows])
+        np.array([getattr(one.cost, name) / 1000 for one in rows])
         for name in ("learning_images", "mining_images")
     )
     with house_style() as plt:
@@ -190,7 +190,7 @@ def _cost(judged: Judged, path: Path) -> bool:
         right.barh(at, mined, left=learned, color=BINARY, height=0.6, label="mined among")
         left.set_yticks(at, [f"{one.comparator.words}, {one.dims:,} dims" for one in rows], size=7)
         left.set_xlabel("R@5 [%]")
-        right.set_xlabel("photos through the trained part for each query")
+        right.set_xlabel("photos through the trained part [thousands]")
         right.legend(fontsize=7, loc="lower left", bbox_to_anchor=(0.0, 1.0), ncols=2)
         for axes in (left, right):
             axes.grid(axis="y", visible=False)

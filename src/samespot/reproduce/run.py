@@ -10,7 +10,7 @@ from typing import Literal
 
 from samespot.errors import InputError
 from samespot.reproduce.experiment import Experiment, Failure, Result, Store
-from samespot.reproduce.judgement import Claim, best_rate, by_experiment
+from samespot.reproduce.judgement import SMALL, Claim, best_rate, by_experiment
 from samespot.reproduce.measure import Bench
 from samespot.reproduce.scores import mean_of, stacked
 from samespot.training.checkpoints import StopRequested
@@ -87,24 +87,28 @@ def run_matrix(
         tell(run)
     for run in runs:
         if run.state == "waiting" and (seconds is None or time.monotonic() - begun < seconds):
-            if better := _better_rate(run, outcome.results, runs):
-                run.state, run.note = "spared", f"the first seed is better at {better}"
+            if better := _better_rates(run, outcome.results, runs):
+                run.state, run.note = "spared", f"the first seed is better at {' and '.join(better)}"
                 tell(run)
             else:
                 _do(bench, run, store, tell, outcome, digests)
     return outcome
 
 
-def _better_rate(run: Run, results: Sequence[Result], runs: Sequence[Run]) -> str | None:
-    """For a further seed of one of several rates: the experiment that its first seed was beaten by."""
+def _better_rates(run: Run, results: Sequence[Result], runs: Sequence[Run]) -> list[str]:
+    """For a further seed of one of several rates: the experiments that its first seed was beaten by.
+
+    At most two go on: the best of plain descriptors and that of whitened ones.
+    """
     family = run.experiment.rate_of
     if family is None or run.seed == 0:
-        return None
+        return []
     keys = dict.fromkeys(
         one.experiment.key for one in runs if family in (one.experiment.rate_of, one.experiment.key)
     )
-    best = best_rate(list(keys), by_experiment([one for one in results if one.seed == 0]))
-    return None if best in (None, run.experiment.key) else best
+    first = by_experiment([one for one in results if one.seed == 0])
+    best = [best_rate(list(keys), first, descriptor) for descriptor in ("plain", SMALL)]
+    return [] if run.experiment.key in best else [key for key in dict.fromkeys(best) if key is not None]
 
 
 def _digest(bench: Bench, experiment: Experiment, kept: dict[str, str]) -> str:
