@@ -97,9 +97,10 @@ def test_whitened_and_calibrated_on_what_was_asked(done):
     kinds = [(one.dims, one.whitened_on) for one in graded.answers.values()]
     assert kinds == [(96, None), (4, "the map"), (4, "training photos")]
     assert set(graded.calibration) == {"calibration", "calibration, isotonic"}
-    # of 96 dims there are no 1000: a note, since a network that collapsed is a result, too
-    assert len(as_it_comes.answers) == 1
-    assert any("not whitened on the map to 1000 dims" in note for note in as_it_comes.facts["notes"])
+    # of 1000 dims there are fewer: as many as there are, since a network that collapsed is a result, too
+    (largest,) = [one.dims for one in as_it_comes.answers.values() if one.whitened_on]
+    assert 4 < largest < 96
+    assert any(f"to at most {largest} dims" in note for note in as_it_comes.facts["notes"])
     assert set(as_it_comes.calibration) == {"calibration"}
 
 

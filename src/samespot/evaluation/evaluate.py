@@ -49,7 +49,9 @@ class EvaluationOptions:
     whiten: tuple[int, ...] = ()  # sizes; empty: descriptors as the network gives them only
     whiten_on_map: bool = True
     whiten_on_other: bool = True  # where there is another set
-    refuse_few_dims: bool = True  # where the images span no size that is asked for; else a note says so
+    whiten_to_span: bool = (
+        False  # sizes beyond what the images span become that; else left out, all of them refused
+    )
     calibrate: bool = True  # learn on the other set which distance means which overlap
     acceptance: bool = True  # also ask for each query without its place in the map
     precision: float = 0.95  # for which a threshold of acceptance is named
@@ -346,7 +348,12 @@ def _sizes_within(whitening: Whitening, options: EvaluationOptions, notes: list[
     """The sizes that the whitening can give; a note on the others."""
     asked = options.whiten
     sizes = [dims for dims in asked if dims <= whitening.rank]
-    if not sizes and options.refuse_few_dims:
+    if len(sizes) < len(asked) and options.whiten_to_span:
+        notes.append(
+            f"whitened on {whitening.fitted_on} to at most {whitening.rank} dims: its images span no more"
+        )
+        return list(dict.fromkeys([*sizes, whitening.rank]))
+    if not sizes:
         raise InputError(
             f"whitening on {whitening.fitted_on}: {whitening.images} images span {whitening.rank} dims, "
             f"too few for {min(asked)}; ask for less"

@@ -217,7 +217,7 @@ class Bench:
             options=EvaluationOptions(
                 whiten=experiment.whiten,
                 whiten_on_other=experiment.whiten_on_training,
-                refuse_few_dims=False,  # of a network that collapsed; its recall tells
+                whiten_to_span=True,  # dead channels, or a network that collapsed
                 calibrate=experiment.calibrated,
                 acceptance=False,
                 device=self.where.type,
