@@ -149,3 +149,13 @@ def test_without_a_terminal_the_board_is_a_line_a_run(capsys):
         run.state, run.note, run.seconds = "failed", "out of luck", 2.0
         tell(run)
     assert capsys.readouterr().err.splitlines() == ["✗ campus/a, seed 0  out of luck  2 s"]
+
+
+def test_a_long_board_is_folded_not_cut(capsys):
+    from rich.console import Console
+
+    runs = [Run(Experiment("campus", f"a{i}"), 0) for i in range(261)]
+    Console(width=80).print(Board(runs))
+    text = capsys.readouterr().out
+    assert text.count("·") == 261
+    assert "…" not in text

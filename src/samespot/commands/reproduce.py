@@ -184,6 +184,8 @@ class Board:
 
     def __rich__(self) -> RenderableType:
         grid = Table(box=None, padding=(0, 1), show_header=False)
+        for overflow in ("ellipsis", "ellipsis", "fold"):
+            grid.add_column(overflow=overflow)
         for data in dict.fromkeys(run.experiment.data for run in self.runs):
             mine = [run for run in self.runs if run.experiment.data == data]
             squares = Text()

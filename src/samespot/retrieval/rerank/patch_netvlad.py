@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, get_args
@@ -27,9 +26,10 @@ from samespot.model.network import PlaceNet
 from samespot.model.preprocess import Preprocessing
 from samespot.overlap.labels import check_choice
 from samespot.overlap.task import Progress
-from samespot.retrieval.rerank.matching import mutual_nearest
+from samespot.retrieval.rerank.map_features import MapFeatures
+from samespot.retrieval.rerank.matching import mutual_nearest, photos_at_once
 from samespot.retrieval.rerank.reranker import Features
-from samespot.retrieval.rerank.spatial_scoring import homography_inliers, rapid_score
+from samespot.retrieval.rerank.spatial_scoring import inlier_counts, rapid_score
 from samespot.retrieval.whitening import Whitening
 
 Scoring = Literal["ransac", "rapid"]
@@ -38,7 +38,6 @@ WITHIN = 1.5  # [cells of the feature map] a match may be off the homography
 FITTED_ON_AT_MOST = (
     2000  # photos of which the projection is learned: as many axes of 32,768 numbers are half a GB
 )
-_COMPARED = 16  # candidates at once
 _ON_CPU, _ON_GPU = 1, 8  # photos at once
 
 
@@ -166,7 +165,7 @@ class PatchNetVLAD:
         self.width = sum(self.counts) * self.dims
         self.batch_size = _ON_GPU if self.device.type == "cuda" else _ON_CPU
         self._model, self._fitted_on = net.digest(), f"{projection.fitted_on}, {projection.images} photos"
-        self._threads = ThreadPoolExecutor(thread_name_prefix="homographies")
+        self._map = MapFeatures(self.device)
 
     def _learn(self, projection: Whitening) -> None:
         clusters, depth = self._pool.centroids.shape
@@ -220,31 +219,37 @@ class PatchNetVLAD:
         return run_stages(self._stages, self.preprocessing.normalise(images)).float()
 
     def scores(self, query: Features, places: Features, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        by_size = np.empty((len(rows), len(self.options.sizes)))
-        asked = self._patches(query[None])
-        for start in range(0, len(rows), _COMPARED):
-            some = slice(start, start + _COMPARED)
-            candidates = self._patches(places[rows[some]])
-            for at, (mine, theirs) in enumerate(zip(asked, candidates, strict=True)):
-                matches = mutual_nearest(mine[0], theirs).cpu().numpy()
-                by_size[some, at] = list(self._threads.map(self._at_size, [at] * len(matches), matches))
-        return fused(by_size, self.options.weights)
+        if not len(rows):
+            return np.zeros(0)
+        matches = np.split(self._matches(query, places, rows), np.cumsum(self.counts)[:-1], axis=1)
+        by_size = [self._at_size(grid, some) for grid, some in zip(self._grids, matches, strict=True)]
+        return fused(np.stack(by_size, axis=1), self.options.weights)
 
-    def _patches(self, features: Features) -> list[Tensor]:
+    def _matches(self, query: Features, places: Features, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """(k, squares of all sizes) square of the candidate, among those of its size, or -1.
+
+        The only wait for the device is at the end.
+        """
+        asked = self._patches(torch.from_numpy(np.array(query[None])).to(self.device))
+        found, step = [], photos_at_once(max(self.counts), self.device)
+        for start in range(0, len(rows), step):
+            candidates = self._patches(self._map.rows(places, rows[start : start + step]))
+            pairs = zip(asked, candidates, strict=True)
+            found.append(torch.cat([mutual_nearest(mine[0], theirs) for mine, theirs in pairs], dim=1))
+        matches: NDArray[np.int64] = torch.cat(found).cpu().numpy()
+        return matches
+
+    def _patches(self, features: Tensor) -> list[Tensor]:
         """(n, width) as kept -> for each size (n, squares, dims)."""
-        values = torch.from_numpy(np.array(features)).to(self.device)
-        return _by_size(values.view(len(features), -1, self.dims), self.counts)
+        return _by_size(features.view(len(features), -1, self.dims), self.counts)
 
-    def _at_size(self, at: int, matches: NDArray[np.int64]) -> float:
-        """Score of a pair at one size, per patch. matches: (squares,) square of the candidate, or -1."""
-        grid = self._grids[at]
-        here = np.flatnonzero(matches >= 0)
-        a, b = grid[here], grid[matches[here]]
-        if self.options.scoring == "rapid":
-            score = rapid_score(a, b, (grid[-1, 0], grid[-1, 1]))
-        else:
-            score = float(homography_inliers(a, b, WITHIN).sum())
-        return score / len(grid)
+    def _at_size(self, grid: NDArray[np.float64], matches: NDArray[np.int64]) -> NDArray[np.float64]:
+        """(k,) scores of one size, per patch. matches: (k, squares)."""
+        if self.options.scoring == "ransac":
+            return inlier_counts(grid, matches, WITHIN) / len(grid)
+        extent = (grid[-1, 0], grid[-1, 1])
+        scores = [rapid_score(grid[one >= 0], grid[one[one >= 0]], extent) for one in matches]
+        return np.array(scores) / len(grid)
 
     @cached_property
     def _grids(self) -> list[NDArray[np.float64]]:
