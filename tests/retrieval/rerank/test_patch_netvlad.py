@@ -8,6 +8,8 @@ from PIL import Image
 from samespot import InputError, Places
 from samespot.model.netvlad import NetVLAD
 from samespot.model.network import PlaceNet
+from samespot.retrieval.rerank import map_features
+from samespot.retrieval.rerank.matching import mutual_nearest
 from samespot.retrieval.rerank.patch_netvlad import (
     PatchNetVLAD,
     PatchOptions,
@@ -18,6 +20,7 @@ from samespot.retrieval.rerank.patch_netvlad import (
     square_sums,
 )
 from samespot.retrieval.rerank.reranker import FeatureStore, rerank
+from samespot.retrieval.rerank.spatial_scoring import homography_inliers, rapid_score
 from samespot.retrieval.search import Found
 
 
@@ -161,6 +164,35 @@ def test_kept_patches_are_those_of_the_photo(net, shifted, tmp_path):
     np.testing.assert_allclose(
         kept[5].reshape(-1, 4)[: 7 * 9].astype(float), projection(twos[0].numpy(), 4), atol=2e-3
     )
+
+
+@pytest.mark.parametrize("scoring", ["ransac", "rapid"])
+@pytest.mark.parametrize("kept", [True, False])
+def test_scores_are_those_of_each_pair_and_size(net, scoring, kept, monkeypatch):
+    """To the last digit, whether the device keeps the map's patches or not; 23 candidates are more than go at once."""
+    monkeypatch.setattr(map_features, "fits", lambda size, device: kept)
+    rng = np.random.default_rng(0)
+    projection = learn_projection(rng.normal(size=(30, 4 * 96)).astype(np.float32), "noise")
+    by = PatchNetVLAD(net, projection, PatchOptions((1, 3), (0.6, 0.4), 8, scoring))
+    query, other = rng.normal(size=(2, by.width))
+    shares = np.linspace(0, 1, 30)[:, None]
+    places = ((1 - shares) * other + shares * query + rng.normal(size=(30, by.width)) / 2).astype(np.float16)
+    query, rows = query.astype(np.float16), rng.permutation(30)[:23]
+    expected = np.zeros((23, 2))
+    for at, (grid, end) in enumerate(zip(by._grids, np.cumsum(by.counts), strict=True)):
+        squares = [one.reshape(-1, 8)[end - by.counts[at] : end] for one in (query, *places[rows])]
+        mine, *theirs = (torch.from_numpy(one) for one in squares)
+        for candidate, them in enumerate(theirs):
+            to = mutual_nearest(mine, them[None])[0].numpy()
+            a, b = grid[to >= 0], grid[to[to >= 0]]
+            score = (
+                homography_inliers(a, b, 1.5).sum() if scoring == "ransac" else rapid_score(a, b, grid[-1])
+            )
+            expected[candidate, at] = score / len(grid)
+    for _ in range(2):  # the second time nothing is copied any more
+        assert by.scores(query, places, rows).tolist() == fused(expected, (0.6, 0.4)).tolist()
+    assert len(by._map._kept) == kept
+    assert by.scores(query, places, rows[:0]).shape == (0,)
 
 
 def test_what_does_not_fit_is_said(net, shifted):

@@ -1,9 +1,10 @@
 """Planted motions of a grid of patches: what fits them is found, what does not is not."""
 
+import numba
 import numpy as np
 import pytest
 
-from samespot.retrieval.rerank.spatial_scoring import homography_inliers, rapid_score
+from samespot.retrieval.rerank.spatial_scoring import homography_inliers, inlier_counts, rapid_score
 
 GRID = np.stack(np.meshgrid(np.arange(20.0), np.arange(15.0)), axis=-1).reshape(-1, 2)
 TILTED = np.array([[1.1, 0.2, 3.0], [-0.1, 0.9, 2.0], [0.004, 0.008, 1.0]])
@@ -57,6 +58,44 @@ def test_the_same_seed_finds_the_same():
     matched = GRID[rng.permutation(len(GRID))]
     once, again = (homography_inliers(GRID, matched, 1.5, seed=7) for _ in range(2))
     np.testing.assert_array_equal(once, again)
+
+
+@pytest.fixture
+def many_matches():
+    """(40, 300) squares of others: shifted by a cell and partly random, wholly random, too few, none."""
+    rng = np.random.default_rng(8)
+    matches = np.where(rng.random((40, len(GRID))) < 0.4, rng.integers(0, len(GRID), (40, len(GRID))), -1)
+    matches[:20] = np.where(
+        rng.random((20, len(GRID))) < 0.3, (np.arange(len(GRID)) + 1) % len(GRID), matches[:20]
+    )
+    for row, left in enumerate((0, 3, 4, 5)):
+        matches[20 + row, left:] = -1
+    return matches
+
+
+@pytest.mark.parametrize("threads", [1, 2, numba.config.NUMBA_NUM_THREADS])
+def test_counts_of_many_photos_are_those_of_each_on_any_number_of_threads(many_matches, threads):
+    each = [homography_inliers(GRID[one >= 0], GRID[one[one >= 0]], 1.5).sum() for one in many_matches]
+    assert min(each) == 0
+    assert max(each) > 60
+    before = numba.get_num_threads()
+    numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))
+    try:
+        for _ in range(3):  # which thread gets which photo differs from time to time
+            assert inlier_counts(GRID, many_matches, 1.5).tolist() == each
+    finally:
+        numba.set_num_threads(before)
+
+
+def test_counts_follow_tries_and_seed(many_matches):
+    for tries, seed in ((50, 0), (50, 1), (1, 3)):
+        settings = {"tries": tries, "seed": seed}
+        each = [
+            homography_inliers(GRID[one >= 0], GRID[one[one >= 0]], 0.5, **settings).sum()
+            for one in many_matches
+        ]
+        assert inlier_counts(GRID, many_matches, 0.5, **settings).tolist() == each
+    assert inlier_counts(GRID, many_matches[:0], 0.5).tolist() == []
 
 
 def test_rapid_score_by_hand():
