@@ -43,6 +43,7 @@ class Line:
     interval: Interval | None = None  # of a difference of shares
     needs: tuple[str, ...] = ()  # experiments that were not run
     sides: tuple[str, ...] = ()  # both figures by themselves
+    seeds: int = 0  # that it rests on
 
 
 @dataclass(frozen=True)
@@ -224,19 +225,20 @@ class Better:
         values = [stacked(runs, answers, self.measure) for runs, answers in both]
         between = difference(values[0], values[1])
         names = [_named(one, runs) for one, (runs, _) in zip((self.first, self.second), both, strict=True)]
-        seeds = _seeds_in_words(max(len(one) for one in values))
+        seeds = max(len(one) for one in values)
         sides = [f"{name} {mean_of(one).percent()}" for name, one in zip(names, values, strict=True)]
         return Line(
             self.words,
             word_for(between, -self.slack),
             f"{between.points()} {self.measure}",
             between,
-            sides=(*sides, seeds),
+            sides=(*sides, _seeds_in_words(seeds)),
+            seeds=seeds,
         )
 
 
 def _seeds_in_words(count: int) -> str:
-    return "1 seed: queries alone make the interval" if count == 1 else f"{count} seeds"
+    return "1 seed" if count == 1 else f"{count} seeds"
 
 
 def _named(one: Side, runs: Sequence[Result]) -> str:
@@ -275,7 +277,7 @@ class Cheaper:
             f"{_named(s, runs)} {_amount(float(np.median(prices)), self.what)}"
             for s, (runs, _), prices in zip((self.first, self.second), both, (mine, theirs), strict=True)
         ]
-        return Line(self.words, word, f"{_times(ours)} the {self.what}", sides=tuple(sides))
+        return Line(self.words, word, f"{_times(ours)} the {self.what}", sides=tuple(sides), seeds=ours.n)
 
 
 def middle_cost(runs: Sequence[Result]) -> Cost:
@@ -314,7 +316,8 @@ class Calibrated:
             return Line(self.words, NOT_RUN, "", needs=_missing(results, self.one) or self.experiments)
         ours = _over_seeds(known)
         word = HOLDS if ours.high <= self.at_most else FAILS if ours.low > self.at_most else UNSURE
-        return Line(self.words, word, f"ECE {ours.value:.3f} [{max(ours.low, 0.0):.3f}, {ours.high:.3f}]")
+        words = f"ECE {ours.value:.3f} [{max(ours.low, 0.0):.3f}, {ours.high:.3f}]"
+        return Line(self.words, word, words, sides=(_seeds_in_words(ours.n),), seeds=ours.n)
 
 
 def _over_seeds(values: Sequence[float]) -> Interval:

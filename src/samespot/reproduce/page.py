@@ -68,6 +68,7 @@ def page(
         *(_picture(one, images) for one in pictures if one.section == "details"),
         _everything(judged),
         _missing(missing, judged),
+        _HOW,
     ]
     return "\n\n".join(part.strip() for part in parts if part) + "\n"
 
@@ -76,6 +77,9 @@ def _head(judged: Judged, command: str) -> str:
     runs = [run for some in judged.results.values() for run in some]
     devices = sorted({str(run.facts.get("device", "unknown")) for run in runs})
     seeds = max((len(some) for some in judged.results.values()), default=0)
+    lines = [line for verdict in judged.verdicts for line in verdict.judged]
+    few = sum(line.seeds < seeds for line in lines)
+    unfinished = _UNFINISHED.format(few=few, all=len(lines), seeds=seeds) if few else ""
     trained = sum(run.cost.seconds for run in runs)
     return f"""
 # The claims, measured again
@@ -94,6 +98,12 @@ training). Intervals are 95 % over queries and seeds. A claim **holds** if the w
 **not hold** if it is all on the other, and else one **cannot tell**; of several comparisons all must hold, and one that
 does not is enough. With many comparisons one in forty crosses by chance. The photos are other and far fewer than the
 paper's, so it is the direction that can be reproduced, not the figure.
+{unfinished}"""
+
+
+_UNFINISHED = """
+**Not finished:** {few} of {all} comparisons rest on fewer than {seeds} seeds so far, as the tables below say. With one
+seed the interval is over queries alone, and too narrow.
 """
 
 
@@ -274,6 +284,32 @@ def _missing(missing: Mapping[str, str], judged: Judged) -> str:
         return ""
     lines = [f"- {why}: {_few(keys, 12)}" for why, keys in lacking.items()]
     return "\n".join(["## Not run", "", *lines])
+
+
+_HOW = """\
+## Run it yourself
+
+```sh
+samespot reproduce --list
+```
+
+prints the claims with the paper's figures, and the experiments that each one rests on. To run them:
+
+```text
+samespot reproduce --data DATA --out reproduce --page claims.md
+```
+
+| data | labels | what is needed |
+|---|---|---|
+| campus | weak 2D | `DATA/campus`, and VGG16's weights in `DATA/../weights` or by `--weights vgg16=FILE` |
+| redkitchen | 3D | `DATA/redkitchen`, in the layout of 7Scenes |
+| town | weak 2D, strong 2D, 3D | nothing; it is built |
+| msls | weak 2D | `--root msls=FOLDER` |
+
+A data set, a trunk's weights or a package that is not there is named, and its experiments are left out. One json a run
+lies in `--out`; a call that was stopped, or that ran out of `--seconds`, goes on where it was. `--only` takes a claim,
+a data set or part of an experiment's name, `--steps` a smaller budget for a try, and `--collect` judges what is there
+without running anything. Runs side by side on one GPU are no faster, and their seconds tell nothing."""
 
 
 # ---- Markdown ----
