@@ -209,6 +209,9 @@ def reproduce(
     collect: Annotated[
         bool, typer.Option("--collect", help="Run nothing; judge by the results that are there.")
     ] = False,
+    beside: Annotated[
+        bool, typer.Option("--beside", help="Others use this device meanwhile: do not tell seconds.")
+    ] = False,
     device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
     json: Json = None,
 ) -> None:
@@ -234,6 +237,7 @@ def reproduce(
         work=work,
         device=device,
         collect=collect,
+        beside=beside,
     )
     if show:
         return console.write_json(command.list_table(asked), json)
@@ -242,7 +246,8 @@ def reproduce(
     command.closing_lines(outcome)
     if page is not None:
         words = command.command_in_words(asked, judged.results)
-        console.files_written(write_page(page, judged, words, command.missing(outcome)))
+        lacks, broken = command.missing(outcome), command.failed(outcome)
+        console.files_written(write_page(page, judged, words, lacks, broken))
     console.write_json(command.facts(judged, outcome), json)
     if outcome.failures:
         raise typer.Exit(1)

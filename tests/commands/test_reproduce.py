@@ -6,7 +6,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from samespot.commands.reproduce import Board, ReproduceRequest, board, command_in_words, reproduce
+from samespot.commands.reproduce import (
+    Board,
+    ReproduceRequest,
+    board,
+    command_in_words,
+    of_one_kind,
+    reproduce,
+)
 from samespot.errors import InputError
 from samespot.reproduce.experiment import Answers, Cost, Experiment, Result, Store
 from samespot.reproduce.run import Run
@@ -46,7 +53,7 @@ def test_results_that_are_there_are_judged_and_written(samespot, results, tmp_pa
     assert "does not hold" in printed
     verdicts = {one["id"]: one for one in json.loads(facts.read_text())["claims"]}
     assert verdicts["two-blocks"]["verdict"] == "does not hold"
-    assert verdicts["abc-beat-d"]["verdict"] == "holds"
+    assert verdicts["abc-beat-d"]["verdict"] == "cannot tell"  # B and C are not run
     assert verdicts["whitening-helps"]["verdict"] == "not run"
     first = next(one for one in verdicts["abc-beat-d"]["comparisons"] if one["verdict"] == "holds")
     assert first["interval"]["value"] == pytest.approx(0.4)
@@ -159,3 +166,20 @@ def test_a_long_board_is_folded_not_cut(capsys):
     text = capsys.readouterr().out
     assert text.count("·") == 261
     assert "…" not in text
+
+
+def test_seeds_of_other_options_are_no_further_seeds(results):
+    """Collected from a folder that was filled in several calls."""
+    old = made_up("campus/vgg16-gem-graded", 0.9)
+    new = [replace(old, seed=seed, digest="new") for seed in (1, 2)]
+    assert [one.digest for one in of_one_kind([old, *new])] == ["new", "new"]
+    assert of_one_kind([old, new[0]]) == [old]
+    store = Store(results)
+    store.save(replace(old, experiment="campus/no-longer-there"))
+    judged, _ = reproduce(ReproduceRequest(results, collect=True, device="cpu"))
+    assert "campus/no-longer-there" not in judged.results
+
+
+def test_collecting_needs_no_data(results):
+    asked = ReproduceRequest(results, root=("msls=nowhere",), collect=True, device="cpu")
+    assert reproduce(asked)[0].results

@@ -1,5 +1,7 @@
 """Three words, by stated rules, on results whose answer is known by hand."""
 
+from dataclasses import replace
+
 import pytest
 
 from samespot.evaluation.intervals import Interval
@@ -40,7 +42,8 @@ def test_one_word_for_several():
     assert overall(["holds", "holds"]) == "holds"
     assert overall(["holds", "cannot tell"]) == "cannot tell"
     assert overall(["holds", "cannot tell", "does not hold"]) == "does not hold"
-    assert overall(["holds", "not run"]) == "holds"
+    assert overall(["holds", "not run"]) == "cannot tell"
+    assert overall(["does not hold", "not run"]) == "does not hold"
     assert overall(["not run", "not run"]) == "not run"
     assert overall([]) == "not run"
 
@@ -148,7 +151,7 @@ def test_cost_is_all_that_training_took(seeds):
     passes = judged(Cheaper("", side("x/a"), side("x/b"), "passes"), *runs)
     assert passes.word == "holds"
     assert passes.ours == "0.40 [0.40, 0.40] times the passes"
-    assert passes.sides == ("a 2,000 photos", "b 5,000 photos")
+    assert passes.sides == ("a 2,000 photos", "b 5,000 photos", "3 seeds")
     assert judged(Cheaper("", side("x/b"), side("x/a"), "passes"), *runs).word == "does not hold"
     assert judged(Cheaper("", side("x/a"), side("x/b"), "seconds"), *runs).ours.startswith("0.33")
     unmined = seeds("x/b", 0.5, cost=Cost(10.0, 166, 2000))
@@ -168,6 +171,48 @@ def test_one_delayed_run_does_not_make_the_cost(result):
     ]
     assert middle_cost(runs).seconds == 5.0
     assert middle_cost(runs[:1]).seconds == 4.0
+    assert middle_cost(runs[:2]).seconds == 4.0
+    beside = [result("a", 0.5, seed, cost=Cost(0.0, 1000, 2000)) for seed in (3, 4)]
+    assert middle_cost([*runs, *beside]).seconds == 5.0
+    assert middle_cost(beside).passes == 2000
+
+
+def test_seconds_of_other_devices_or_of_busy_ones_are_not_compared(seeds):
+    comparison = Cheaper("", side("a"), side("b"), "seconds")
+    ours, theirs = (
+        seeds("a", 0.5, cost=Cost(5.0, 1000, 2000)),
+        seeds("b", 0.5, cost=Cost(30.0, 166, 2000, 3000)),
+    )
+    assert judged(comparison, ours, theirs).word == "holds"
+    elsewhere = [replace(run, facts={"device": "CPU"}) for run in theirs]
+    assert judged(comparison, ours, elsewhere).word == "not run"
+    busy = [replace(run, cost=replace(run.cost, seconds=0.0)) for run in theirs]
+    assert judged(comparison, ours, busy).word == "not run"
+    assert judged(comparison, ours, [theirs[0], *busy[1:]]).seeds == 1
+    assert judged(Cheaper("", side("a"), side("b"), "passes"), ours, elsewhere).word == "holds"
+
+
+def test_nothing_is_decided_before_all_rates_are_tried(seeds):
+    better = Better("", side("a"), Side(("slow", "fast")))
+    some = judged(better, seeds("a", 0.9), seeds("slow", 0.3))
+    assert (some.word, some.needs) == ("cannot tell", ("fast",))
+    assert judged(better, seeds("a", 0.9), seeds("slow", 0.3), seeds("fast", 0.4)).word == "holds"
+
+
+def test_a_rate_is_chosen_by_the_first_seed_or_not_at_all(result, seeds):
+    """As the runs were: a rate whose first seed failed has no say, however good a later one is."""
+    late = [result("late", 0.9, 1), result("late", 0.3, 2)]
+    line = judged(Better("", side("a"), Side(("late", "fast"))), seeds("a", 0.5), late, seeds("fast", 0.7))
+    assert line.interval.value == pytest.approx(-0.2)
+
+
+def test_a_seed_that_collapsed_counts(result, seeds):
+    """Its photos span fewer than 128 dims, which is no reason to leave the comparison out."""
+    runs = [result("a", 0.5, seed, whitened={"the map": (128, 0.6)}) for seed in (0, 1)]
+    runs.append(result("a", 0.1, 2, whitened={"the map": (60, 0.0)}))
+    line = judged(Better("", side("a", descriptor="128"), side("b")), runs, seeds("b", 0.5))
+    assert line.interval.value == pytest.approx(0.4 - 0.5)
+    assert line.seeds == 3
 
 
 def test_calibration(result):
@@ -183,8 +228,10 @@ def test_calibration(result):
 
 def test_a_claim_says_what_is_missing_and_judges_the_rest(seeds):
     both = claim(Better("x", side("a"), side("b")), Better("y", side("a"), side("c")))
-    verdict = judge_all([both], [*seeds("a", 0.9), *seeds("b", 0.5)]).verdicts[0]
-    assert verdict.word == "holds"
+    runs = [*seeds("a", 0.9), *seeds("b", 0.5)]
+    verdict = judge_all([both], runs).verdicts[0]
+    assert verdict.word == "cannot tell"
+    assert judge_all([both], runs, beyond={"c"}).verdicts[0].word == "holds"  # it cannot be run here
     assert [line.words for line in verdict.judged] == ["x"]
     assert verdict.needs == ("c",)
     assert both.experiments == ("a", "b", "c")

@@ -172,3 +172,19 @@ def test_a_gpu_is_warmed_up_once_for_each_kind_of_step(bench, monkeypatch, tmp_p
         other._warm_up(options.with_changes(**changes), [])
     assert [(one.steps, one.batch_pairs) for one in seen] == [(3, 4), (3, 6)]
     assert not list(tmp_path.iterdir())
+
+
+def test_a_package_that_lacks_is_named_before_anything_is_trained(bench, monkeypatch):
+    import importlib.util
+
+    there = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "kornia" else there(name))
+    asked = Experiment("town", "x", changes=TINY, rerank="xfeat")
+    assert bench.lacks(asked) == "needs the package kornia: pip install samespot[rerank]"
+
+
+def test_seconds_are_not_told_of_runs_beside_others(bench, tmp_path):
+    other = Bench(bench.sets, tmp_path, {}, device="cpu", beside=True)
+    cost = other.run(TRIPLET, 0).cost
+    assert (cost.seconds, cost.mining_seconds) == (0.0, 0.0)
+    assert cost.mining_images > 0

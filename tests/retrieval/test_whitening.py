@@ -327,3 +327,14 @@ def test_products_of_torch_give_the_same_axes(monkeypatch, shape, most):
     np.testing.assert_allclose(by_torch.axes, by_numpy.axes, atol=1e-9)
     np.testing.assert_allclose(by_torch(vectors, 5), by_numpy(vectors, 5), atol=1e-6)
     assert by_torch.device == "cpu"
+
+
+def test_a_gpu_without_room_leaves_it_to_the_cpu(monkeypatch):
+    class Full(TorchProducts):
+        def strongest(self, products, most):
+            raise self.failures[0]("CUDA out of memory")
+
+    vectors = np.random.default_rng(0).normal(size=(40, 6)).astype(np.float32)
+    expected = Whitening.fit(vectors, "some")
+    monkeypatch.setattr(whitening_module, "products_on", lambda device: Full("cpu"))
+    np.testing.assert_array_equal(Whitening.fit(vectors, "some").axes, expected.axes)

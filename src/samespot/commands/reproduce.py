@@ -20,17 +20,16 @@ from samespot.errors import InputError
 from samespot.reproduce.claims import claims
 from samespot.reproduce.comparators import measured
 from samespot.reproduce.data_sets import KINDS, data_sets
-from samespot.reproduce.experiment import Experiment, Store
-from samespot.reproduce.judgement import Claim, Judged, Results, Verdict, judge_all
+from samespot.reproduce.experiment import Experiment, Result, Store
+from samespot.reproduce.judgement import NOT_RUN, Claim, Judged, Results, Verdict, judge_all
 from samespot.reproduce.matrix import experiments
-from samespot.reproduce.page import MARKS, in_short
+from samespot.reproduce.page import MARKS, SEEDS, in_short
 from samespot.reproduce.run import Outcome, Run, chosen, planned, run_matrix, seconds_left
 
 if TYPE_CHECKING:
     from samespot.overlap.task import Progress
     from samespot.reproduce.measure import Bench
 
-SEEDS = 3
 USUAL = ("campus", "town", "redkitchen")  # data sets whose experiments are always in the matrix
 BESIDE = "weights"  # folder beside the data where weights are looked for
 LAST = 8  # runs shown below the board
@@ -60,6 +59,7 @@ class ReproduceRequest:
     work: Path | None = None
     device: str = "auto"
     collect: bool = False
+    beside: bool = False
 
     def __post_init__(self) -> None:
         for name in ("seeds", "steps", "seconds"):
@@ -132,7 +132,7 @@ def reproduce(asked: ReproduceRequest) -> tuple[Judged, Outcome]:
         others = run_matrix(bench, unasked, store, seconds=0)
     outcome.results += others.results
     outcome.runs += [run for run in others.runs if run.state == "missing"]
-    return judge_all(said, outcome.results), outcome
+    return judge_all(said, outcome.results, _beyond(outcome.runs)), outcome
 
 
 def _bench(asked: ReproduceRequest, progress: Progress | None = None) -> Bench:
@@ -140,22 +140,46 @@ def _bench(asked: ReproduceRequest, progress: Progress | None = None) -> Bench:
 
     work = asked.work or asked.out / "work"
     sets = data_sets(asked.data, asked.roots(), work, progress)
-    return Bench(sets, work, asked.weight_files(), steps=asked.steps, device=asked.device)
+    return Bench(
+        sets, work, asked.weight_files(), steps=asked.steps, device=asked.device, beside=asked.beside
+    )
 
 
 def _collected(asked: ReproduceRequest, store: Store) -> tuple[Judged, Outcome]:
     """What is there, whatever machine it is from; and what lacks, with the reason where data was named."""
-    results, names = store.all(), at_hand(asked)
+    names = at_hand(asked)
+    runs = planned(experiments(names), 1)
+    results = of_one_kind(
+        [one for one in store.all() if one.experiment in {run.experiment.key for run in runs}]
+    )
     if not results:
         raise InputError(f"--collect: no results below {store.folder}; run without it first")
     there = {one.experiment for one in results}
-    lacks = _bench(asked).lacks if asked.data is not None or asked.root else lambda one: None
-    runs = planned(experiments(names), 1)
+    try:
+        lacks = _bench(asked).lacks if asked.data is not None or asked.root else lambda one: None
+    except InputError:  # collected on a machine that has not the data
+        lacks = lambda one: None  # noqa: E731
     for run in runs:
         known = run.experiment.key in there
         run.state = "done" if known else "missing"
-        run.note = "" if known else lacks(run.experiment) or "not run"
-    return judge_all(claims(names), results), Outcome(runs, results)
+        run.note = "" if known else lacks(run.experiment) or NOT_RUN
+    return judge_all(claims(names), results, _beyond(runs)), Outcome(runs, results)
+
+
+def of_one_kind(results: Sequence[Result]) -> list[Result]:
+    """Of each experiment the runs of one digest: those of other options or data are no further seeds of it.
+
+    That of most seeds is taken, and of as many that of the lowest seed.
+    """
+    kinds: dict[str, dict[str, list[Result]]] = {}
+    for one in sorted(results, key=lambda one: one.seed):
+        kinds.setdefault(one.experiment, {}).setdefault(one.digest, []).append(one)
+    return [one for digests in kinds.values() for one in max(digests.values(), key=len)]
+
+
+def _beyond(runs: Sequence[Run]) -> set[str]:
+    """What cannot be run with what is at hand."""
+    return {run.experiment.key for run in runs if run.state == "missing" and run.note != NOT_RUN}
 
 
 def _refuse_nothing_to_run(lacks: Callable[[Experiment], str | None], wanted: Sequence[Experiment]) -> None:
@@ -328,6 +352,11 @@ def missing(outcome: Outcome, by_reason: bool = False) -> dict[str, Any]:
     return reasons
 
 
+def failed(outcome: Outcome) -> dict[str, str]:
+    """Runs that did not end, and why."""
+    return {f"{run.experiment.key}, seed {run.seed}": run.note for run in outcome.failures}
+
+
 def facts(judged: Judged, outcome: Outcome) -> dict[str, Any]:
     """For --json: verdicts, comparators and failures."""
     return {
@@ -345,7 +374,7 @@ def facts(judged: Judged, outcome: Outcome) -> dict[str, Any]:
             }
             for one in measured(judged.results)
         ],
-        "failed": {f"{run.experiment.key}, seed {run.seed}": run.note for run in outcome.failures},
+        "failed": failed(outcome),
         "not run": missing(outcome),
         "left": outcome.count("waiting"),
     }

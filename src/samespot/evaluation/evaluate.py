@@ -327,8 +327,9 @@ def _kinds(
             for dims in sorted(options.whiten)
             if dims > rank
         ]
+        there = replace(given.whitening, device=resolve_device(options.device))
         for dims in given.sizes(options.whiten):
-            yield _whitened(base, given.whitening, dims, given.fitted_on, given.file.name)
+            yield _whitened(base, there, dims, given.fitted_on, given.file.name)
 
 
 def _whitened(

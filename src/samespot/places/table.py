@@ -414,8 +414,11 @@ def _shown(value: Any) -> str:
 
 
 def _same_bytes(numbers: NDArray[np.float64]) -> bytes:
-    """Bytes that are equal when the numbers are: one NaN, one zero."""
-    return np.where(np.isnan(numbers), np.nan, numbers + 0.0).tobytes()
+    """Bytes that are equal when the numbers are, to six decimals: one NaN, one zero.
+
+    Headings and turns that are computed differ in their last bits from machine to machine.
+    """
+    return np.where(np.isnan(numbers), np.nan, np.round(numbers, 6) + 0.0).tobytes()
 
 
 def _as_table(columns: Mapping[str, Any] | pd.DataFrame) -> pd.DataFrame:

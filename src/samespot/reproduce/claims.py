@@ -307,7 +307,9 @@ def _strategies(name: str) -> list[Comparison]:
 def _all_pairs(streets: Sequence[str]) -> list[Comparison]:
     return [
         Better(
-            f"{name}: all − A, each at its best rate" + ("" if descriptor == "plain" else ", 128 whitened"),
+            f"{name}: all − A"
+            + (", each at its best rate" if name == "campus" else "")
+            + ("" if descriptor == "plain" else ", 128 whitened"),
             Side(tuple(f"{name}/vgg16-gem-all-rate-{rate:g}" for rate in ALL_RATES), descriptor),
             Side(_rates(name, "vgg16", "graded"), descriptor),
         )

@@ -31,6 +31,7 @@ class Measured:
     recall: dict[str, Interval]  # R@1, R@5, and R@5 of 128 whitened dims where there are such
     cost: Cost  # of the seed that took the middle time
     rates: tuple[float, ...]  # chosen for plain and for whitened descriptors; none where nothing was trained
+    tried: tuple[int, int]  # rates that were run, and all of them
 
 
 def _rated(name: str, rates: tuple[float, ...]) -> tuple[str, ...]:
@@ -117,6 +118,10 @@ def _measured(comparator: Comparator, results: Results) -> Measured | None:
         recall,
         middle_cost(runs[0]),
         tuple(rate for one in chosen if (rate := _rate_of(one)) is not None),
+        (
+            sum(bool(results.get(key)) for key in comparator.side.experiments),
+            len(comparator.side.experiments),
+        ),
     )
 
 

@@ -22,6 +22,7 @@ from samespot.model.checkpoint import write_whole
 from samespot.training.options import FREE, TrainingOptions
 
 FORMAT = 1
+SMALL_DIMS = 128  # which any network that has not collapsed spans
 Floats = NDArray[np.float64]
 # options that change where and how fast a run goes, not what it learns; weights count by their content
 ELSEWHERE = FREE | {"device", "precision", "cache_frozen", "cache_dtype", "compile", "weights", "seed"}
@@ -57,7 +58,8 @@ class Experiment:
 class Cost:
     """What a run took; all 0 for a network as it comes."""
 
-    seconds: float = 0.0  # of training, mining among them; without reading photos and keeping frozen features
+    # of training, mining among them; without reading photos and keeping frozen features. 0 where others ran beside it
+    seconds: float = 0.0
     pairs: int = 0  # or tuples: queries that were learned from
     learning_images: int = 0  # through the trained part, forward and backward
     mining_images: int = 0  # through it to choose negatives, forward only
@@ -255,6 +257,7 @@ def digest_of(
         "whiten": list(experiment.whiten),
         "whiten on training": experiment.whiten_on_training,
         "rerank": [experiment.rerank, dict(reranking or {})],
+        "whiten to": "span" if max(experiment.whiten, default=0) > SMALL_DIMS else None,
         "data": dict(data),
         "weights": weights,
     }

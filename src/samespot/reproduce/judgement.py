@@ -7,12 +7,13 @@ A comparison says what is compared and how much is asked; its line has our figur
 - cannot tell: it is on both.
 
 A claim of several comparisons holds if each of them does, does not hold if any of them does not, and else one cannot
-tell. Comparisons whose experiments were not run are left out, and named.
+tell. Comparisons that cannot be run with what is at hand (weights, data) are left out, and named; as long as any other
+is not run, or one of the rates of a comparison, one cannot tell either.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -87,9 +88,15 @@ class Claim:
     def experiments(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(key for one in self.comparisons for key in one.experiments))
 
-    def judge(self, results: Results) -> Verdict:
+    def judge(self, results: Results, beyond: Container[str] = ()) -> Verdict:
+        """beyond: experiments that cannot be run with what is at hand."""
         lines = tuple(one.judge(results) for one in self.comparisons)
-        return Verdict(self, overall([line.word for line in lines]), lines)
+        asked = [line.word for line in lines if line.word != NOT_RUN or not _all_in(beyond, line.needs)]
+        return Verdict(self, overall(asked), lines)
+
+
+def _all_in(beyond: Container[str], needs: Sequence[str]) -> bool:
+    return bool(needs) and all(key in beyond for key in needs)
 
 
 def overall(words: Sequence[Word]) -> Word:
@@ -99,7 +106,7 @@ def overall(words: Sequence[Word]) -> Word:
         return NOT_RUN
     if FAILS in known:
         return FAILS
-    return HOLDS if all(word == HOLDS for word in known) else UNSURE
+    return HOLDS if all(word == HOLDS for word in words) else UNSURE
 
 
 def word_for(interval: Interval, least: float) -> Word:
@@ -139,7 +146,7 @@ def best_rate(keys: Sequence[str], results: Results, descriptor: str = "plain") 
     By the first seed alone, since only the chosen one is run with the others. What suits plain descriptors may not
     suit whitened ones: for those, of whichever size, it is R@5 of 128 whitened dims.
     """
-    first = {key: results[key][0] for key in keys if results.get(key)}
+    first = {key: run for key in keys for run in results.get(key, ()) if run.seed == 0}
     if not first:
         return None
     small = {key: answers_of(run, SMALL) for key, run in first.items()}
@@ -175,7 +182,9 @@ def answers_of(result: Result, descriptor: str) -> Answers | None:
         for one in ranked
         if one.whitened_on is not None
         and (one.whitened_on == "the map") == on_map
-        and (size == "full" or one.dims == int(size))
+        and (
+            size == "full" or one.dims <= int(size)
+        )  # fewer, where the photos of a collapsed network span no more
     ]
     return max(there, key=lambda one: one.dims, default=None)
 
@@ -200,6 +209,17 @@ def _missing(results: Results, *sides: Side) -> tuple[str, ...]:
     return tuple(key for one in sides for key in one.experiments if not results.get(key))
 
 
+def _not_run(words: str, results: Results, *sides: Side) -> Line:
+    """With what it lacks; where all were run, they were asked different things or lack the measure."""
+    needs = _missing(results, *sides)
+    return Line(words, NOT_RUN, "", needs=needs or tuple(key for one in sides for key in one.experiments))
+
+
+def _of_what_is_there(word: Word, needs: Sequence[str]) -> Word:
+    """Nothing is decided before all rates have been tried."""
+    return UNSURE if needs else word
+
+
 # ---- comparisons ----
 
 
@@ -220,8 +240,8 @@ class Better:
     def judge(self, results: Results) -> Line:
         both = _both(self.first, self.second, results, self.measure)
         if both is None:
-            needs = _missing(results, self.first, self.second)
-            return Line(self.words, NOT_RUN, "", needs=needs or self.experiments)
+            return _not_run(self.words, results, self.first, self.second)
+        needs = _missing(results, self.first, self.second)
         values = [stacked(runs, answers, self.measure) for runs, answers in both]
         between = difference(values[0], values[1])
         names = [_named(one, runs) for one, (runs, _) in zip((self.first, self.second), both, strict=True)]
@@ -229,9 +249,10 @@ class Better:
         sides = [f"{name} {mean_of(one).percent()}" for name, one in zip(names, values, strict=True)]
         return Line(
             self.words,
-            word_for(between, -self.slack),
+            _of_what_is_there(word_for(between, -self.slack), needs),
             f"{between.points()} {self.measure}",
             between,
+            needs,
             sides=(*sides, _seeds_in_words(seeds)),
             seeds=seeds,
         )
@@ -251,7 +272,10 @@ def _named(one: Side, runs: Sequence[Result]) -> str:
 
 @dataclass(frozen=True)
 class Cheaper:
-    """All that first took is at most this share of all that second took, mining among it."""
+    """All that first took is at most this share of all that second took, mining among it.
+
+    Seconds count of runs that had the same device to themselves.
+    """
 
     words: str
     first: Side
@@ -265,10 +289,15 @@ class Cheaper:
 
     def judge(self, results: Results) -> Line:
         both = _both(self.first, self.second, results, MEASURE)
-        if both is None or not all(run.cost.passes for runs, _ in both for run in runs):
-            needs = _missing(results, self.first, self.second)
-            return Line(self.words, NOT_RUN, "", needs=needs or self.experiments)
-        mine, theirs = ([float(getattr(run.cost, self.what)) for run in runs] for runs, _ in both)
+        pairs = (
+            []
+            if both is None
+            else [pair for pair in zip(both[0][0], both[1][0], strict=True) if self._told(*pair)]
+        )
+        if both is None or not pairs:
+            return _not_run(self.words, results, self.first, self.second)
+        needs = _missing(results, self.first, self.second)
+        mine, theirs = ([float(getattr(pair[i].cost, self.what)) for pair in pairs] for i in (0, 1))
         shares = [a / b for a, b in zip(mine, theirs, strict=True)]
         middle = float(np.median(mine) / np.median(theirs))  # something else on the machine delays one run
         ours = Interval(middle, min(shares), max(shares), len(shares))
@@ -277,13 +306,28 @@ class Cheaper:
             f"{_named(s, runs)} {_amount(float(np.median(prices)), self.what)}"
             for s, (runs, _), prices in zip((self.first, self.second), both, (mine, theirs), strict=True)
         ]
-        return Line(self.words, word, f"{_times(ours)} the {self.what}", sides=tuple(sides), seeds=ours.n)
+        return Line(
+            self.words,
+            _of_what_is_there(word, needs),
+            f"{_times(ours)} the {self.what}",
+            needs=needs,
+            sides=(*sides, _seeds_in_words(ours.n)),
+            seeds=ours.n,
+        )
+
+    def _told(self, first: Result, second: Result) -> bool:
+        """Whether the cost of both is known, and can be compared."""
+        if self.what == "passes":
+            return bool(first.cost.passes and second.cost.passes)
+        same = first.facts.get("device") == second.facts.get("device")
+        return bool(same and first.cost.seconds and second.cost.seconds)
 
 
 def middle_cost(runs: Sequence[Result]) -> Cost:
-    """Of the run that took the middle time."""
+    """Of the run that took the middle time; of two the shorter. Runs beside others on the device tell no time."""
     costs = sorted((run.cost for run in runs), key=lambda cost: cost.seconds)
-    return costs[len(costs) // 2]
+    timed = [cost for cost in costs if cost.seconds] or costs
+    return timed[(len(timed) - 1) // 2]
 
 
 def _amount(value: float, what: str) -> str:
@@ -313,7 +357,7 @@ class Calibrated:
         errors = [] if found is None else [run.calibration.get(self.how, {}).get("ece") for run in found[0]]
         known = [float(error) for error in errors if error is not None]
         if not known or len(known) < len(errors):
-            return Line(self.words, NOT_RUN, "", needs=_missing(results, self.one) or self.experiments)
+            return _not_run(self.words, results, self.one)
         ours = _over_seeds(known)
         word = HOLDS if ours.high <= self.at_most else FAILS if ours.low > self.at_most else UNSURE
         words = f"ECE {ours.value:.3f} [{max(ours.low, 0.0):.3f}, {ours.high:.3f}]"
@@ -337,9 +381,10 @@ class Judged:
     results: Results = field(default_factory=dict)
 
 
-def judge_all(claims: Sequence[Claim], results: Sequence[Result]) -> Judged:
+def judge_all(claims: Sequence[Claim], results: Sequence[Result], beyond: Container[str] = ()) -> Judged:
+    """beyond: experiments that cannot be run with what is at hand."""
     found = by_experiment(results)
-    return Judged(tuple(claim.judge(found) for claim in claims), found)
+    return Judged(tuple(claim.judge(found, beyond) for claim in claims), found)
 
 
 def by_experiment(results: Sequence[Result]) -> Results:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from samespot.reproduce.experiment import Experiment
+from samespot.reproduce.experiment import SMALL_DIMS, Experiment
 from samespot.training.options import TUPLE_LOSSES, TrainingOptions
 
 TUPLES = 10  # a step: with ten negatives each about as many photos as 64 pairs
@@ -29,7 +29,8 @@ OTHER_RATES = {"graded": (0.3, 1.0), "binary": (0.003, 0.03, 0.1)}
 ALL_RATES = (0.1, 0.3, 1.0)  # for all pairs of a batch
 TOWN_RATE = 1.0
 SOFT_SHARES = (0.0, 0.125, 0.5)  # of soft negatives beside one half of positives; batches A have 0.25
-# of each comparator the default, 3 and 10 times it, as for graded; and less or more where the best was at an end
+# of each comparator about the default, 3 and 10 times it, as for graded; less or more where the best was at an end.
+# With SARE's defaults recall falls below that of the network as it comes, so it has less instead of more
 LOSSES: dict[str, tuple[float, ...]] = {
     "ap": (0.004, 0.012, 0.04, 0.12, 0.4),
     "soft-contrastive": (0.01, 0.03, 0.1, 0.3, 1.0),
@@ -165,7 +166,8 @@ def _rated(data: str, trunk: str, kind: str, rate: float, pool: str = "gem") -> 
         "gem",
         "graded",
     )  # stands against NetVLAD's 4096 dims
-    return replace(_like(rated, rated.name, {}), whiten_on_training=small, rate_of=base.key)
+    sizes = (SMALL_DIMS, CHANNELS[trunk]) if small else (SMALL_DIMS,)
+    return replace(_like(rated, rated.name, {}), whiten=sizes, whiten_on_training=small, rate_of=base.key)
 
 
 def _at_rate(base: Experiment, rate: float) -> Experiment:
@@ -230,7 +232,7 @@ def _loss(data: str, trunk: str, pool: str, loss: str, rate: float) -> Experimen
         f"{trunk}-{pool}-{loss}-rate-{rate:g}",
         "distance" if loss == DISTANCE_LABELS else "graded",
         changes,
-        whiten=(128, 512, 4096) if pool == "netvlad64" else _sizes(trunk, pool),
+        whiten=(SMALL_DIMS, 512, 4096) if pool == "netvlad64" else (SMALL_DIMS,),
         whiten_on_training=pool == "netvlad64",  # a small map spans no 4096 dims
         rate_of=f"{data}/{trunk}-{pool}-{loss}",
     )
@@ -256,12 +258,12 @@ def _untrained(data: str, trunk: str) -> Experiment:
 
 
 def _like(base: Experiment, name: str, changes: Mapping[str, Any]) -> Experiment:
-    """Another of its kind, whitened to the two usual sizes only."""
+    """Another of its kind, whitened to 128 dims only."""
     return replace(
         base,
         name=name,
         changes={**base.changes, **changes},
-        whiten=tuple(sorted({128, base.whiten[-1]})),
+        whiten=(SMALL_DIMS,),
         whiten_on_training=False,
         calibrated=False,
         rate_of=None,

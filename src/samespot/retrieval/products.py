@@ -18,6 +18,10 @@ Times = Callable[[Floats], Floats]
 class Products(Protocol):
     """Where the products are computed."""
 
+    @property
+    def failures(self) -> tuple[type[Exception], ...]:
+        """After which the same is worth trying elsewhere."""
+
     def squared(self, blocks: Iterable[Floats], size: int) -> Any:
         """(size, size) the sum of blockᵀ · block over blocks (rows, size), to be given to `strongest`."""
 
@@ -34,6 +38,8 @@ def products_on(device: str) -> Products:
 
 
 class NumpyProducts:
+    failures: tuple[type[Exception], ...] = ()
+
     def squared(self, blocks: Iterable[Floats], size: int) -> Floats:
         total = np.zeros((size, size))
         for block in blocks:
@@ -59,6 +65,7 @@ class TorchProducts:
         import torch  # takes a second, and is not needed without a GPU
 
         self._torch, self._device = torch, torch.device(device)
+        self.failures: tuple[type[Exception], ...] = (torch.cuda.OutOfMemoryError, torch.linalg.LinAlgError)  # type: ignore[attr-defined]
 
     def squared(self, blocks: Iterable[Floats], size: int) -> Any:
         total = self._torch.zeros((size, size), dtype=self._torch.float64, device=self._device)

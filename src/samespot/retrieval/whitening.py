@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from samespot.errors import InputError
 from samespot.overlap.task import Progress
-from samespot.retrieval.products import Products, products_on
+from samespot.retrieval.products import NumpyProducts, Products, products_on
 
 Vectors = NDArray[
     Any
@@ -85,7 +85,11 @@ class Whitening:
             )
         # the smaller of the two products tells the same axes
         find = _axes_by_covariance if images > len(mean) else _axes_by_images
-        variances, axes = find(descriptors, mean, images, most, progress, products_on(device))
+        where = products_on(device)
+        try:
+            variances, axes = find(descriptors, mean, images, most, progress, where)
+        except where.failures:  # no room on the GPU, or no end of its iterations
+            variances, axes = find(descriptors, mean, images, most, progress, NumpyProducts())
         rank = _rank(variances, images, mean)
         if rank == 0:
             raise InputError(
