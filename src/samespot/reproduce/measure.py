@@ -193,7 +193,7 @@ class Bench:
         """On a GPU: a few steps that do not count, for what has not been run there yet. Its libraries try several
         kernels for each shape at first, for seconds, which are no part of what a loss costs."""
         shapes = str([getattr(options, name) for name in _SHAPES])
-        if self.where.type == "cuda" and shapes not in self._warm:
+        if self.where.type == "cuda" and not self.beside and shapes not in self._warm:
             self._warm.add(shapes)
             with TemporaryDirectory(dir=self.work) as folder:
                 train(options.with_changes(steps=3), sets, folder, progress=False, shared=self._sources)
