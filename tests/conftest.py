@@ -23,6 +23,17 @@ def real_data() -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def one_thread():
+    """For networks so small that they are slower on several threads, and far slower on a busy machine."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
 @pytest.fixture
 def wall_scene(tmp_path) -> Path:
     """7Scenes' layout, scene `heads`: two training frames and a test frame before a flat wall 2 m away."""

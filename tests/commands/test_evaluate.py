@@ -37,14 +37,11 @@ def model(tmp_path_factory):
 
 
 @pytest.fixture(scope="module", autouse=True)
-def quick():
-    """Tiny networks on busy processors: threads would wait for each other, and folding takes longer than it saves."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
+def quick(one_thread):
+    """Tiny networks: folding takes longer than it saves."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(describe, "fold_batch_norms", lambda stages: stages.eval().requires_grad_(False))
         yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(autouse=True)

@@ -14,14 +14,11 @@ from samespot.retrieval import describe
 
 
 @pytest.fixture(scope="module", autouse=True)
-def quick():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
+def quick(one_thread):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(describe, "fold_batch_norms", lambda stages: stages.eval().requires_grad_(False))
         patch.setattr(evaluation_files, "_figures", lambda done, out: [])
         yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="module")

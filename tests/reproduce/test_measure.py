@@ -34,12 +34,9 @@ class TinyTown(Town):
 
 
 @pytest.fixture(scope="module")
-def bench(tmp_path_factory):
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)  # so small a network is slower on several
+def bench(tmp_path_factory, one_thread):
     work = tmp_path_factory.mktemp("work")
-    yield Bench({"town": TinyTown(work / "town", work)}, work, {}, device="cpu")
-    torch.set_num_threads(before)
+    return Bench({"town": TinyTown(work / "town", work)}, work, {}, device="cpu")
 
 
 @pytest.fixture(scope="module")

@@ -24,13 +24,7 @@ BATCH = 4
 COUNT = 14  # three blocks and a half
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread():
-    """Networks this small are slower on several threads; and torchrun gives each process one."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")  # and torchrun gives each process one
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,10 +20,10 @@ from samespot.errors import InputError
 from samespot.reproduce.claims import claims
 from samespot.reproduce.comparators import measured
 from samespot.reproduce.data_sets import KINDS, data_sets
-from samespot.reproduce.experiment import Experiment, Result, Store
+from samespot.reproduce.experiment import SEEDS, Experiment, Result, Store
 from samespot.reproduce.judgement import NOT_RUN, Claim, Judged, Results, Verdict, judge_all
 from samespot.reproduce.matrix import experiments
-from samespot.reproduce.page import MARKS, SEEDS, in_short
+from samespot.reproduce.page import MARKS, in_short
 from samespot.reproduce.run import Outcome, Run, chosen, planned, run_matrix, seconds_left
 
 if TYPE_CHECKING:
@@ -149,20 +149,19 @@ def _collected(asked: ReproduceRequest, store: Store) -> tuple[Judged, Outcome]:
     """What is there, whatever machine it is from; and what lacks, with the reason where data was named."""
     names = at_hand(asked)
     runs = planned(experiments(names), 1)
-    results = of_one_kind(
-        [one for one in store.all() if one.experiment in {run.experiment.key for run in runs}]
-    )
+    asked_for = {run.experiment.key for run in runs}
+    results = of_one_kind([one for one in store.all() if one.experiment in asked_for])
     if not results:
         raise InputError(f"--collect: no results below {store.folder}; run without it first")
-    there = {one.experiment for one in results}
-    try:
-        lacks = _bench(asked).lacks if asked.data is not None or asked.root else lambda one: None
-    except InputError:  # collected on a machine that has not the data
-        lacks = lambda one: None  # noqa: E731
+    there, bench = {one.experiment for one in results}, None
+    if asked.data is not None or asked.root:
+        with suppress(InputError):  # collected on a machine that has not the data
+            bench = _bench(asked)
     for run in runs:
-        known = run.experiment.key in there
-        run.state = "done" if known else "missing"
-        run.note = "" if known else lacks(run.experiment) or NOT_RUN
+        if run.experiment.key in there:
+            run.state = "done"
+        else:
+            run.state, run.note = "missing", (bench and bench.lacks(run.experiment)) or NOT_RUN
     return judge_all(claims(names), results, _beyond(runs)), Outcome(runs, results)
 
 

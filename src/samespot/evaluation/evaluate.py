@@ -49,9 +49,8 @@ class EvaluationOptions:
     whiten: tuple[int, ...] = ()  # sizes; empty: descriptors as the network gives them only
     whiten_on_map: bool = True
     whiten_on_other: bool = True  # where there is another set
-    whiten_to_span: bool = (
-        False  # sizes beyond what the images span become that; else left out, all of them refused
-    )
+    # sizes beyond what the images span: become that; else are left out, and refused where none is left
+    whiten_to_span: bool = False
     calibrate: bool = True  # learn on the other set which distance means which overlap
     acceptance: bool = True  # also ask for each query without its place in the map
     precision: float = 0.95  # for which a threshold of acceptance is named

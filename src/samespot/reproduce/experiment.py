@@ -22,6 +22,7 @@ from samespot.model.checkpoint import write_whole
 from samespot.training.options import FREE, TrainingOptions
 
 FORMAT = 1
+SEEDS = 3  # of each experiment
 SMALL_DIMS = 128  # which any network that has not collapsed spans
 Floats = NDArray[np.float64]
 # options that change where and how fast a run goes, not what it learns; weights count by their content

@@ -20,7 +20,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from samespot.evaluation.intervals import Interval
-from samespot.reproduce.experiment import Answers, Cost, Result
+from samespot.reproduce.experiment import SMALL_DIMS, Answers, Cost, Result
 from samespot.reproduce.scores import column_of, difference, mean_of, per_query, stacked
 
 HOLDS: Word = "holds"
@@ -28,7 +28,7 @@ FAILS: Word = "does not hold"
 UNSURE: Word = "cannot tell"
 NOT_RUN: Word = "not run"
 MEASURE = "R@5"  # what the paper's text compares by
-SMALL = "128"  # dims, whitened on the map
+SMALL = str(SMALL_DIMS)  # whitened on the map
 Word = Literal["holds", "does not hold", "cannot tell", "not run"]
 Runs = tuple[Sequence[Result], list[Answers]]  # of one experiment; of each the answers of one descriptor
 Results = Mapping[str, Sequence[Result]]  # by key of the experiment; its seeds in order
@@ -182,10 +182,9 @@ def answers_of(result: Result, descriptor: str) -> Answers | None:
         for one in ranked
         if one.whitened_on is not None
         and (one.whitened_on == "the map") == on_map
-        and (
-            size == "full" or one.dims <= int(size)
-        )  # fewer, where the photos of a collapsed network span no more
+        and (size == "full" or one.dims <= int(size))
     ]
+    # fewer than asked for where the photos of a collapsed network span no more
     return max(there, key=lambda one: one.dims, default=None)
 
 
@@ -289,12 +288,11 @@ class Cheaper:
 
     def judge(self, results: Results) -> Line:
         both = _both(self.first, self.second, results, MEASURE)
-        pairs = (
-            []
-            if both is None
-            else [pair for pair in zip(both[0][0], both[1][0], strict=True) if self._told(*pair)]
-        )
-        if both is None or not pairs:
+        if both is None:
+            return _not_run(self.words, results, self.first, self.second)
+        # a network as it comes has one run against several, and no cost
+        pairs = [pair for pair in zip(both[0][0], both[1][0], strict=False) if self._told(*pair)]
+        if not pairs:
             return _not_run(self.words, results, self.first, self.second)
         needs = _missing(results, self.first, self.second)
         mine, theirs = ([float(getattr(pair[i].cost, self.what)) for pair in pairs] for i in (0, 1))

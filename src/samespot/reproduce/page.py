@@ -10,12 +10,11 @@ from pathlib import Path
 from samespot.errors import InputError
 from samespot.model.checkpoint import write_whole
 from samespot.reproduce.comparators import Measured, measured
-from samespot.reproduce.experiment import Cost, Result
+from samespot.reproduce.experiment import SEEDS, Cost, Result
 from samespot.reproduce.judgement import FAILS, HOLDS, NOT_RUN, UNSURE, Claim, Judged, Line, Verdict, Word
 from samespot.reproduce.pictures import Picture, draw_pictures
 from samespot.reproduce.scores import mean_of, stacked
 
-SEEDS = 3  # of each experiment
 MARKS: dict[Word, str] = {
     HOLDS: "✓ holds",
     FAILS: "✗ does not hold",
@@ -332,7 +331,8 @@ samespot reproduce --data DATA --out reproduce --page claims.md
 A data set, a trunk's weights or a package that is not there is named, and its experiments are left out. One json a run
 lies in `--out`; a call that was stopped, or that ran out of `--seconds`, goes on where it was. `--only` takes a claim,
 a data set or part of an experiment's name, `--steps` a smaller budget for a try, and `--collect` judges what is there
-without running anything. Runs side by side on one GPU are no faster, and their seconds tell nothing."""
+without running anything. Runs side by side on one GPU are hardly faster; `--beside` then leaves out their seconds,
+which would tell nothing."""
 
 
 # ---- Markdown ----

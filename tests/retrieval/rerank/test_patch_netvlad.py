@@ -23,13 +23,7 @@ from samespot.retrieval.rerank.reranker import FeatureStore, rerank
 from samespot.retrieval.rerank.spatial_scoring import homography_inliers, rapid_score
 from samespot.retrieval.search import Found
 
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture
