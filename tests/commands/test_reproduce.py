@@ -183,3 +183,18 @@ def test_seeds_of_other_options_are_no_further_seeds(results):
 def test_collecting_needs_no_data(results):
     asked = ReproduceRequest(results, root=("msls=nowhere",), collect=True, device="cpu")
     assert reproduce(asked)[0].results
+
+
+def test_only_what_is_asked_for_is_listed(samespot, tmp_path):
+    """A claim lists its experiments, and with them all claims that rest on any of those."""
+    listed = tmp_path / "list.json"
+    code, printed, _ = samespot("reproduce", "--list", "--only", "two-blocks", "--json", listed)
+    assert code == 0
+    assert "calibrated-overlap" in printed  # of campus/vgg16-gem-graded, too
+    assert "better-labels" not in printed
+    names = [one["name"] for one in json.loads(listed.read_text())["experiments"]]
+    assert "campus/lite0-gem-all-blocks" in names
+    assert "town/lite0-gem-3d" not in names
+    code, _, complaint = samespot("reproduce", "--list", "--only", "three-blocks")
+    assert code == 2
+    assert "--only three-blocks" in complaint

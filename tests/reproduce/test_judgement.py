@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from samespot.evaluation.intervals import Interval
@@ -20,6 +21,7 @@ from samespot.reproduce.judgement import (
     side,
     word_for,
 )
+from samespot.reproduce.scores import difference
 
 
 def judged(comparison, *runs):
@@ -150,8 +152,8 @@ def test_cost_is_all_that_training_took(seeds):
     runs = seeds("x/a", 0.5, cost=ours), seeds("x/b", 0.5, cost=theirs)
     passes = judged(Cheaper("", side("x/a"), side("x/b"), "passes"), *runs)
     assert passes.word == "holds"
-    assert passes.ours == "0.40 [0.40, 0.40] times the passes"
-    assert passes.sides == ("a 2,000 photos", "b 5,000 photos", "3 seeds")
+    assert passes.ours == "0.40 times the passes"
+    assert passes.sides == ("a 2,000 photos", "b 5,000 photos", "3 and 3 runs")
     assert judged(Cheaper("", side("x/b"), side("x/a"), "passes"), *runs).word == "does not hold"
     assert judged(Cheaper("", side("x/a"), side("x/b"), "seconds"), *runs).ours.startswith("0.33")
     unmined = seeds("x/b", 0.5, cost=Cost(10.0, 166, 2000))
@@ -162,6 +164,15 @@ def test_cost_that_is_a_fraction_with_some_seeds_only(result, seeds):
     some = [result("a", 0.5, seed, cost=Cost(seconds, 1000, 2000)) for seed, seconds in enumerate((1.0, 9.0))]
     line = judged(Cheaper("", side("a"), side("b"), "seconds"), some, seeds("b", 0.5, 2))
     assert line.word == "cannot tell"
+
+
+def test_prices_of_different_seeds_are_compared(result):
+    """Each side may have had the device to itself with another seed; what a run costs is no matter of seeds."""
+    ours = [result("a", 0.5, seed, cost=Cost(s, 1000, 2000)) for seed, s in enumerate((4.0, 5.0, 0.0))]
+    theirs = [result("b", 0.5, seed, cost=Cost(s, 1000, 2000)) for seed, s in enumerate((0.0, 0.0, 20.0))]
+    line = judged(Cheaper("", side("a"), side("b"), "seconds"), ours, theirs)
+    assert (line.word, line.ours) == ("holds", "0.23 [0.20, 0.25] times the seconds")
+    assert line.sides == (" 4.5 s", " 20.0 s", "2 and 1 runs")
 
 
 def test_one_delayed_run_does_not_make_the_cost(result):
@@ -188,7 +199,7 @@ def test_seconds_of_other_devices_or_of_busy_ones_are_not_compared(seeds):
     assert judged(comparison, ours, elsewhere).word == "not run"
     busy = [replace(run, cost=replace(run.cost, seconds=0.0)) for run in theirs]
     assert judged(comparison, ours, busy).word == "not run"
-    assert judged(comparison, ours, [theirs[0], *busy[1:]]).seeds == 1
+    assert judged(comparison, ours, [theirs[0], *busy[1:]]).sides == (" 5.0 s", " 30.0 s", "3 and 1 runs")
     assert judged(Cheaper("", side("a"), side("b"), "passes"), ours, elsewhere).word == "holds"
 
 
@@ -235,3 +246,53 @@ def test_a_claim_says_what_is_missing_and_judges_the_rest(seeds):
     assert [line.words for line in verdict.judged] == ["x"]
     assert verdict.needs == ("c",)
     assert both.experiments == ("a", "b", "c")
+
+
+# ---- averages ----
+
+
+def _alike(*comparisons: Better) -> Claim:
+    return Claim("c", "", "", "", comparisons, alike=True)
+
+
+def test_the_average_of_comparisons_is_over_the_same_queries(result, seeds):
+    """Of two differences that cancel nothing is left; the town's queries are others and stand alone."""
+    results = by_experiment(
+        [
+            *seeds("campus/a", 0.9),
+            *seeds("campus/b", 0.5),
+            *seeds("campus/c", 0.7),
+            *seeds("town/a", 0.9, queries="others"),
+            *seeds("town/b", 0.2, queries="others"),
+        ]
+    )
+    up, down, town = (
+        Better("", side(first), side(second))
+        for first, second in (("campus/a", "campus/b"), ("campus/b", "campus/c"), ("town/a", "town/b"))
+    )
+    (line,) = _alike(up, down, town).judge(results).averages
+    assert (line.words, line.interval.value) == ("campus: the average of 2", pytest.approx(0.1))
+    apart = [
+        (rank <= 180) / 2 - (rank <= 100) / 2 + (rank <= 100) / 2 - (rank <= 140) / 2
+        for rank in range(1, 201)
+    ]
+    alone = difference(np.array([apart] * 3), np.zeros((3, 200)))
+    assert (line.interval.low, line.interval.high) == (alone.low, alone.high)
+
+
+def test_an_average_decides_nothing(seeds):
+    """All must hold, however clear it is on the whole."""
+    results = by_experiment([*seeds("x/a", 0.9), *seeds("x/b", 0.5), *seeds("x/c", 0.9)])
+    clear, equal = Better("", side("x/a"), side("x/b")), Better("", side("x/a"), side("x/c"))
+    verdict = _alike(clear, equal).judge(results)
+    assert (verdict.word, verdict.averages[0].word) == ("cannot tell", "holds")
+    assert Claim("c", "", "", "", (clear, equal)).judge(results).averages == ()
+
+
+def test_there_is_no_average_of_one_or_of_what_is_not_run(seeds):
+    results = by_experiment([*seeds("x/a", 0.9), *seeds("x/b", 0.5), *seeds("x/slow", 0.4)])
+    one, half = Better("", side("x/a"), side("x/b")), Better("", side("x/a"), Side(("x/slow", "x/fast")))
+    other_measure = Better("", side("x/a"), side("x/b"), "R@1")
+    assert _alike(one).judge(results).averages == ()
+    assert _alike(one, half).judge(results).averages == ()
+    assert _alike(one, other_measure).judge(results).averages == ()

@@ -21,7 +21,7 @@ from samespot.reproduce.claims import claims
 from samespot.reproduce.comparators import measured
 from samespot.reproduce.data_sets import KINDS, data_sets
 from samespot.reproduce.experiment import SEEDS, Experiment, Result, Store
-from samespot.reproduce.judgement import NOT_RUN, Claim, Judged, Results, Verdict, judge_all
+from samespot.reproduce.judgement import NOT_RUN, Claim, Judged, Line, Results, Verdict, judge_all
 from samespot.reproduce.matrix import experiments
 from samespot.reproduce.page import MARKS, in_short
 from samespot.reproduce.run import Outcome, Run, chosen, planned, run_matrix, seconds_left
@@ -270,7 +270,11 @@ def board(
 def list_table(asked: ReproduceRequest) -> dict[str, Any]:
     """Prints the claims and the matrix; the same as plain json."""
     names = at_hand(asked)
-    every, said = experiments(names), claims(names)
+    said = claims(names)
+    every = chosen(experiments(names), said, asked.only)
+    if asked.only:
+        keys = {one.key for one in every}
+        said = [claim for claim in said if keys & set(claim.experiments)]
     grid = Table(title="Claims", title_justify="left", title_style="bold", box=SIMPLE)
     grid.add_column("claim", no_wrap=True)
     for column in ("in words", "the paper", "where"):
@@ -383,15 +387,17 @@ def _verdict_facts(verdict: Verdict) -> dict[str, Any]:
     return {
         **_claim_facts(verdict.claim),
         "verdict": verdict.word,
-        "comparisons": [
-            {
-                "comparison": line.words,
-                "verdict": line.word,
-                "ours": line.ours,
-                "interval": None if line.interval is None else vars(line.interval),
-                "sides": list(line.sides),
-                "needs": list(line.needs),
-            }
-            for line in verdict.lines
-        ],
+        "comparisons": [_line_facts(line) for line in verdict.lines],
+        "averages": [_line_facts(line) for line in verdict.averages],
+    }
+
+
+def _line_facts(line: Line) -> dict[str, Any]:
+    return {
+        "comparison": line.words,
+        "verdict": line.word,
+        "ours": line.ours,
+        "interval": None if line.interval is None else vars(line.interval),
+        "sides": list(line.sides),
+        "needs": list(line.needs),
     }

@@ -41,6 +41,7 @@ def claims(data: Sequence[str] = ("campus", "town", "redkitchen")) -> list[Claim
             "VGG16-GeM 60.3 → 77.8, ResNet50-GeM 66.5 → 78.9, VGG16-average 47.0 → 67.8 R@5",
             "Tables 1 and 7",
             tuple(one for name in streets for one in _graded_beats_binary(name)) + _in_town(),
+            alike=True,
         ),
         Claim(
             "gem-beats-average",
@@ -56,6 +57,7 @@ def claims(data: Sequence[str] = ("campus", "town", "redkitchen")) -> list[Claim
                 for name in streets
                 for trunk in TRUNKS
             ),
+            alike=True,
         ),
         Claim(
             "whitening-helps",
@@ -81,6 +83,7 @@ def claims(data: Sequence[str] = ("campus", "town", "redkitchen")) -> list[Claim
                 *(one for name in streets for one in _strategies(name)),
                 _better("town", "A − D", "lite0-gem-graded", "lite0-gem-D"),
             ),
+            alike=True,
         ),
         Claim(
             "quarter-of-soft-negatives",
@@ -124,6 +127,7 @@ def claims(data: Sequence[str] = ("campus", "town", "redkitchen")) -> list[Claim
                 for measure, words in ((OVER_DISTANCE, "distances"), (OVER_OVERLAP, "overlaps"))
             ),
             rule="By the mean of R@5 over the thresholds.",
+            alike=True,
         ),
         Claim(
             "ap-on-3d-labels",
@@ -148,6 +152,7 @@ def claims(data: Sequence[str] = ("campus", "town", "redkitchen")) -> list[Claim
                 )
                 for trunk in TRUNKS
             ),
+            alike=True,
         ),
         Claim(
             "cheaper-than-mining",
@@ -157,7 +162,7 @@ def claims(data: Sequence[str] = ("campus", "town", "redkitchen")) -> list[Claim
             tuple(one for name in streets for one in _cost(name)),
             rule=(
                 f"Recall: not more than {100 * SAME_RECALL:.0f} points below. A fraction of the passes and seconds: at"
-                f" most {FRACTION:g} of all that training took; its range over seeds decides. Once with the same number"
+                f" most {FRACTION:g} of all that training took; its range over runs decides. Once with the same number"
                 " of photos to learn from, so that mining alone makes the difference, and once with a quarter of them."
             ),
         ),

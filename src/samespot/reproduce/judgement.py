@@ -7,7 +7,8 @@ A comparison says what is compared and how much is asked; its line has our figur
 - cannot tell: it is on both.
 
 A claim of several comparisons holds if each of them does, does not hold if any of them does not, and else one cannot
-tell. Comparisons that cannot be run with what is at hand (weights, data) are left out, and named; as long as any other
+tell. Where they ask the same of several networks, their average says how much it is on the whole; it decides nothing.
+Comparisons that cannot be run with what is at hand (weights, data) are left out, and named; as long as any other
 is not run, or one of the rates of a comparison, one cannot tell either.
 """
 
@@ -21,7 +22,7 @@ import numpy as np
 
 from samespot.evaluation.intervals import Interval
 from samespot.reproduce.experiment import SMALL_DIMS, Answers, Cost, Result
-from samespot.reproduce.scores import column_of, difference, mean_of, per_query, stacked
+from samespot.reproduce.scores import Floats, column_of, difference, mean_of, per_query, stacked
 
 HOLDS: Word = "holds"
 FAILS: Word = "does not hold"
@@ -41,10 +42,12 @@ class Line:
     words: str
     word: Word
     ours: str  # in words, with its interval
+    measure: str = ""  # what it is by
+    value: float = 0.0  # ours without words
     interval: Interval | None = None  # of a difference of shares
     needs: tuple[str, ...] = ()  # experiments that were not run
     sides: tuple[str, ...] = ()  # both figures by themselves
-    seeds: int = 0  # that it rests on
+    seeds: int = 0  # that its interval rests on; 0 for a price, which no seed changes
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,7 @@ class Verdict:
     claim: Claim
     word: Word
     lines: tuple[Line, ...]
+    averages: tuple[Line, ...] = ()  # over comparisons of one data set and measure
 
     @property
     def judged(self) -> tuple[Line, ...]:
@@ -83,6 +87,7 @@ class Claim:
     where: str  # table or figure of the paper; "ours" where it says nothing
     comparisons: tuple[Comparison, ...]
     rule: str = ""  # where it is not that of the module
+    alike: bool = False  # its comparisons ask the same of several networks, so that they have an average
 
     @property
     def experiments(self) -> tuple[str, ...]:
@@ -92,7 +97,7 @@ class Claim:
         """beyond: experiments that cannot be run with what is at hand."""
         lines = tuple(one.judge(results) for one in self.comparisons)
         asked = [line.word for line in lines if line.word != NOT_RUN or not _all_in(beyond, line.needs)]
-        return Verdict(self, overall(asked), lines)
+        return Verdict(self, overall(asked), lines, _averages(self, results) if self.alike else ())
 
 
 def _all_in(beyond: Container[str], needs: Sequence[str]) -> bool:
@@ -241,7 +246,7 @@ class Better:
         if both is None:
             return _not_run(self.words, results, self.first, self.second)
         needs = _missing(results, self.first, self.second)
-        values = [stacked(runs, answers, self.measure) for runs, answers in both]
+        values = self._values(both)
         between = difference(values[0], values[1])
         names = [_named(one, runs) for one, (runs, _) in zip((self.first, self.second), both, strict=True)]
         seeds = max(len(one) for one in values)
@@ -250,11 +255,59 @@ class Better:
             self.words,
             _of_what_is_there(word_for(between, -self.slack), needs),
             f"{between.points()} {self.measure}",
+            self.measure,
+            between.value,
             between,
             needs,
             sides=(*sides, _seeds_in_words(seeds)),
             seeds=seeds,
         )
+
+    def apart(self, results: Results) -> Apart | None:
+        """What both sides differ by, for an average; None as long as anything of it is not run."""
+        both = _both(self.first, self.second, results, self.measure)
+        if both is None or _missing(results, self.first, self.second):
+            return None
+        first, second = self._values(both)
+        runs = both[0][0]
+        return Apart(runs[0].experiment.partition("/")[0], runs[0].queries, self.measure, first - second)
+
+    def _values(self, both: tuple[Runs, Runs]) -> list[Floats]:
+        return [stacked(runs, answers, self.measure) for runs, answers in both]
+
+
+@dataclass(frozen=True)
+class Apart:
+    """(seeds, q) by how much one side is above the other."""
+
+    data: str
+    queries: str
+    measure: str
+    values: Floats
+
+
+def _averages(claim: Claim, results: Results) -> tuple[Line, ...]:
+    """Of a claim's comparisons, those over the same queries by the same measure together; of two and more."""
+    known = [one.apart(results) for one in claim.comparisons if isinstance(one, Better)]
+    groups: dict[tuple[str, str, tuple[int, ...]], list[Apart]] = {}
+    for one in known:
+        if one is not None:
+            groups.setdefault((one.queries, one.measure, one.values.shape), []).append(one)
+    return tuple(_average(some) for some in groups.values() if len(some) > 1)
+
+
+def _average(some: Sequence[Apart]) -> Line:
+    values = np.mean([one.values for one in some], axis=0)
+    between = difference(values, np.zeros_like(values))
+    return Line(
+        f"{some[0].data}: the average of {len(some)}",
+        word_for(between, 0.0),
+        f"{between.points()} {some[0].measure}",
+        some[0].measure,
+        between.value,
+        between,
+        seeds=len(values),
+    )
 
 
 def _seeds_in_words(count: int) -> str:
@@ -287,31 +340,37 @@ class Cheaper:
         return (*self.first.experiments, *self.second.experiments)
 
     def judge(self, results: Results) -> Line:
-        both = _both(self.first, self.second, results, MEASURE)
-        if both is None:
+        sides = [one.runs(results, MEASURE) for one in (self.first, self.second)]
+        if any(runs is None for runs in sides):
             return _not_run(self.words, results, self.first, self.second)
-        # a network as it comes has one run against several, and no cost
-        pairs = [pair for pair in zip(both[0][0], both[1][0], strict=False) if self._told(*pair)]
-        if not pairs:
+        first, second = (runs[0] for runs in sides if runs is not None)
+        # a seed changes no price, so any run stands against any other
+        pairs = [(a, b) for a in first for b in second if self._told(a, b)]
+        if not pairs or not same_questions([*first, *second]):
             return _not_run(self.words, results, self.first, self.second)
         needs = _missing(results, self.first, self.second)
-        mine, theirs = ([float(getattr(pair[i].cost, self.what)) for pair in pairs] for i in (0, 1))
-        shares = [a / b for a, b in zip(mine, theirs, strict=True)]
-        middle = float(np.median(mine) / np.median(theirs))  # something else on the machine delays one run
-        ours = Interval(middle, min(shares), max(shares), len(shares))
+        shares = [self._price(a) / self._price(b) for a, b in pairs]
+        # the middle one, since something else on the machine may delay a run
+        ours = Interval(float(np.median(shares)), min(shares), max(shares), len(shares))
         word = HOLDS if ours.high <= self.at_most else FAILS if ours.low > self.at_most else UNSURE
-        sides = [
-            f"{_named(s, runs)} {_amount(float(np.median(prices)), self.what)}"
-            for s, (runs, _), prices in zip((self.first, self.second), both, (mine, theirs), strict=True)
-        ]
+        told = [list({run.seed: run for run in some}.values()) for some in zip(*pairs, strict=True)]
+        prices = [_amount(float(np.median([self._price(run) for run in some])), self.what) for some in told]
+        names = [_named(one, some) for one, some in zip((self.first, self.second), told, strict=True)]
         return Line(
             self.words,
             _of_what_is_there(word, needs),
             f"{_times(ours)} the {self.what}",
+            self.what,
+            ours.value,
             needs=needs,
-            sides=(*sides, _seeds_in_words(ours.n)),
-            seeds=ours.n,
+            sides=(
+                *(f"{name} {price}" for name, price in zip(names, prices, strict=True)),
+                f"{' and '.join(str(len(some)) for some in told)} runs",
+            ),
         )
+
+    def _price(self, run: Result) -> float:
+        return float(getattr(run.cost, self.what))
 
     def _told(self, first: Result, second: Result) -> bool:
         """Whether the cost of both is known, and can be compared."""
@@ -333,7 +392,7 @@ def _amount(value: float, what: str) -> str:
 
 
 def _times(ours: Interval) -> str:
-    spread = f" [{ours.low:.2f}, {ours.high:.2f}]" if ours.n > 1 else ""
+    spread = f" [{ours.low:.2f}, {ours.high:.2f}]" if ours.high > ours.low else ""
     return f"{ours.value:.2f}{spread} times"
 
 
@@ -359,7 +418,9 @@ class Calibrated:
         ours = _over_seeds(known)
         word = HOLDS if ours.high <= self.at_most else FAILS if ours.low > self.at_most else UNSURE
         words = f"ECE {ours.value:.3f} [{max(ours.low, 0.0):.3f}, {ours.high:.3f}]"
-        return Line(self.words, word, words, sides=(_seeds_in_words(ours.n),), seeds=ours.n)
+        return Line(
+            self.words, word, words, "ECE", ours.value, sides=(_seeds_in_words(ours.n),), seeds=ours.n
+        )
 
 
 def _over_seeds(values: Sequence[float]) -> Interval:

@@ -98,7 +98,8 @@ the other seeds are trained with it. This page is written by
 from {len(runs)} runs of {len(judged.results)} experiments ({", ".join(devices) or "none yet"}).
 Intervals are 95 % over queries and seeds. A claim **holds** if the whole interval is on its side, does
 **not hold** if it is all on the other, and else one **cannot tell**; of several comparisons all must hold, and one that
-does not is enough. With many comparisons one in forty crosses by chance. The photos are other and far fewer than the
+does not is enough. Where they ask the same of several networks, their average says how much it is on the whole, and
+decides nothing. With many comparisons one in forty crosses by chance. The photos are other and far fewer than the
 paper's, so it is the direction that can be reproduced, not the figure.
 {unfinished}"""
 
@@ -107,7 +108,7 @@ def _unfinished(lines: Sequence[Line], beyond: Container[str]) -> str:
     asked = [line for line in lines if line.word != NOT_RUN or any(key not in beyond for key in line.needs)]
     absent = sum(line.word == NOT_RUN for line in asked)
     rates = sum(line.word != NOT_RUN and bool(line.needs) for line in asked)
-    few = sum(line.word != NOT_RUN and line.seeds < SEEDS for line in asked)
+    few = sum(0 < line.seeds < SEEDS for line in asked)
     if not absent + rates + few:
         return ""
     return (
@@ -136,7 +137,7 @@ _MANY: dict[Word, str] = {HOLDS: "hold", FAILS: "do not", UNSURE: "cannot be tol
 
 
 def in_short(verdict: Verdict) -> str:
-    """Ours in a cell: one figure, or how many comparisons say what, with the lowest and the highest."""
+    """Ours in a cell: one figure, or how many comparisons say what, with their average, or the lowest and highest."""
     lines, every = verdict.judged, len(verdict.lines)
     if not lines:
         return f"needs {_few(verdict.needs)}" if verdict.needs else ""
@@ -148,11 +149,17 @@ def in_short(verdict: Verdict) -> str:
         for word, many in _MANY.items()
         if any(line.word == word for line in lines)
     )
-    spread = [line for line in lines if line.interval is not None]
-    if len(spread) < 2:
-        return f"{number}: {counts}"
-    ordered = sorted(spread, key=lambda line: 0.0 if line.interval is None else line.interval.value)
-    return f"{number}: {counts}; from {ordered[0].ours} to {ordered[-1].ours}"
+    if verdict.averages:
+        return f"{' and '.join(line.ours for line in verdict.averages)} on average; {number}: {counts}"
+    measures = dict.fromkeys(line.measure for line in lines)
+    spreads = [_spread([line for line in lines if line.measure == measure]) for measure in measures]
+    return "; ".join([f"{number}: {counts}", *spreads])
+
+
+def _spread(lines: Sequence[Line]) -> str:
+    """The lowest and the highest."""
+    low, high = (one(lines, key=lambda line: line.value).ours for one in (min, max))
+    return low if low == high else f"from {low} to {high}"
 
 
 def _few(names: Sequence[str], most: int = 3) -> str:
@@ -176,7 +183,7 @@ def _details(verdict: Verdict) -> str:
     ]
     if verdict.judged:
         lines += [_row("comparison", "ours", "", "of"), "|---|---|---|---|"]
-        lines += [_line(line) for line in verdict.judged]
+        lines += [_line(line) for line in (*verdict.judged, *verdict.averages)]
     if verdict.needs:
         lines += ["", f"Not run: {_few(verdict.needs, 12)}."]
     return "\n".join(lines).strip()
@@ -261,8 +268,8 @@ for whitened ones) is chosen by the first seed on these queries, which flatters 
 are those of a network at the rate that is given."""
 _PRICE = """\
 What they took: *photos* are thousands through the trained part of the network, forward and backward, + those that went
-forward only to choose negatives; *s* are seconds of training with the GPU to itself, the frozen part kept, of three
-seeds the middle one."""
+forward only to choose negatives; *s* are seconds of training with the GPU to itself, the frozen part kept, of the runs
+that had it the middle one."""
 
 
 def _rates(one: Measured) -> str:
