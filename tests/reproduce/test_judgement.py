@@ -271,13 +271,22 @@ def test_the_average_of_comparisons_is_over_the_same_queries(result, seeds):
         for first, second in (("campus/a", "campus/b"), ("campus/b", "campus/c"), ("town/a", "town/b"))
     )
     (line,) = _alike(up, down, town).judge(results).averages
-    assert (line.words, line.interval.value) == ("campus: the average of 2", pytest.approx(0.1))
+    assert (line.words, line.interval.value) == ("campus, R@5: the average of 2", pytest.approx(0.1))
     apart = [
         (rank <= 180) / 2 - (rank <= 100) / 2 + (rank <= 100) / 2 - (rank <= 140) / 2
         for rank in range(1, 201)
     ]
     alone = difference(np.array([apart] * 3), np.zeros((3, 200)))
     assert (line.interval.low, line.interval.high) == (alone.low, alone.high)
+
+
+def test_queries_that_do_not_count_are_no_part_of_an_average(seeds):
+    half = {"counted": (np.arange(200) < 100).astype(float)}
+    a, b, c = ([replace(run, truth=half) for run in seeds(f"x/{n}", share)] for n, share in
+               (("a", 0.5), ("b", 0.25), ("c", 0.0)))  # fmt: skip
+    claim = _alike(Better("", side("x/a"), side("x/b")), Better("", side("x/a"), side("x/c")))
+    (line,) = claim.judge(by_experiment([*a, *b, *c])).averages
+    assert (line.interval.value, line.interval.n) == (pytest.approx(0.75), 100)
 
 
 def test_an_average_decides_nothing(seeds):

@@ -140,7 +140,7 @@ def test_the_whole_matrix_fits_a_page_with_light_figures(tmp_path):
     drawn = re.findall(r"!\[[^\]]+\]\(images/([^)]+)\)", text)
     assert len(drawn) == 6
     assert set(drawn) == {file.name for file in files[1:]}
-    assert all(10_000 < file.stat().st_size < 300_000 for file in files[1:])
+    assert all(5_000 < file.stat().st_size < 200_000 for file in files[1:])
     for one in (
         "AP-GeM",
         "SARE, joint",

@@ -268,9 +268,8 @@ class Better:
         both = _both(self.first, self.second, results, self.measure)
         if both is None or _missing(results, self.first, self.second):
             return None
-        first, second = self._values(both)
-        runs = both[0][0]
-        return Apart(runs[0].experiment.partition("/")[0], runs[0].queries, self.measure, first - second)
+        run = both[0][0][0]
+        return Apart(run.experiment.partition("/")[0], run.queries, self.measure, *self._values(both))
 
     def _values(self, both: tuple[Runs, Runs]) -> list[Floats]:
         return [stacked(runs, answers, self.measure) for runs, answers in both]
@@ -278,12 +277,13 @@ class Better:
 
 @dataclass(frozen=True)
 class Apart:
-    """(seeds, q) by how much one side is above the other."""
+    """Both sides of a comparison, (seeds, q) each."""
 
     data: str
     queries: str
     measure: str
-    values: Floats
+    first: Floats
+    second: Floats
 
 
 def _averages(claim: Claim, results: Results) -> tuple[Line, ...]:
@@ -292,21 +292,23 @@ def _averages(claim: Claim, results: Results) -> tuple[Line, ...]:
     groups: dict[tuple[str, str, tuple[int, ...]], list[Apart]] = {}
     for one in known:
         if one is not None:
-            groups.setdefault((one.queries, one.measure, one.values.shape), []).append(one)
+            groups.setdefault((one.queries, one.measure, one.first.shape), []).append(one)
     return tuple(_average(some) for some in groups.values() if len(some) > 1)
 
 
 def _average(some: Sequence[Apart]) -> Line:
-    values = np.mean([one.values for one in some], axis=0)
-    between = difference(values, np.zeros_like(values))
+    first, second = (
+        np.mean(sides, axis=0) for sides in zip(*((one.first, one.second) for one in some), strict=True)
+    )
+    between = difference(first, second)
     return Line(
-        f"{some[0].data}: the average of {len(some)}",
+        f"{some[0].data}, {some[0].measure}: the average of {len(some)}",
         word_for(between, 0.0),
         f"{between.points()} {some[0].measure}",
         some[0].measure,
         between.value,
         between,
-        seeds=len(values),
+        seeds=len(first),
     )
 
 
@@ -392,8 +394,8 @@ def _amount(value: float, what: str) -> str:
 
 
 def _times(ours: Interval) -> str:
-    spread = f" [{ours.low:.2f}, {ours.high:.2f}]" if ours.high > ours.low else ""
-    return f"{ours.value:.2f}{spread} times"
+    low, value, high = (f"{one:.2f}" for one in (ours.low, ours.value, ours.high))
+    return f"{value} times" if low == high else f"{value} [{low}, {high}] times"
 
 
 @dataclass(frozen=True)
