@@ -93,6 +93,7 @@ def test_a_failed_experiment_gives_exit_code_1(samespot, tmp_path, monkeypatch):
     assert code == 1
     assert "the town burned down" in error
     assert json.loads(facts.read_text())["failed"] == {"town/lite0-gem-D, seed 0": "the town burned down"}
+    assert Store(tmp_path / "out").lacks()["campus/vgg16-gem-B"] == "needs it"
 
 
 def test_weights_are_found_beside_the_data(tmp_path):
@@ -131,6 +132,12 @@ def test_collecting_says_why_an_experiment_lacks_where_data_is_named(results, mo
     bare = ReproduceRequest(results, collect=True, device="cpu")
     notes = {run.experiment.key: run.note for run in reproduce(bare)[1].runs if run.state == "missing"}
     assert notes["campus/vgg16-gem-B"] == "not run"
+    assert "campus/vgg16-gem-graded" not in notes
+    Store(results).save_lacks(
+        {"campus/vgg16-gem-B": "needs more time", "campus/vgg16-gem-graded": "was there"}
+    )
+    notes = {run.experiment.key: run.note for run in reproduce(bare)[1].runs if run.state == "missing"}
+    assert notes["campus/vgg16-gem-B"] == "needs more time"
     assert "campus/vgg16-gem-graded" not in notes
 
 

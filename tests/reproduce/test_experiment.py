@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from samespot.errors import InputError
-from samespot.reproduce.experiment import Experiment, Failure, Store, digest_of
+from samespot.reproduce.experiment import LACKS, Experiment, Failure, Store, digest_of
 from samespot.training.options import TrainingOptions
 
 
@@ -89,3 +89,14 @@ def test_a_network_as_it_comes_does_not_depend_on_the_budget():
     few, many = (digest_of(one, TrainingOptions(steps=steps), {}, None) for steps in (5, 500))
     assert few == many
     assert list(one.seeds(3)) == [0]
+
+
+def test_what_could_not_be_run_is_told_to_those_who_collect(tmp_path):
+    store = Store(tmp_path)
+    assert store.lacks() == {}
+    store.save_lacks({"campus/a": "needs weights"})
+    assert Store(tmp_path).lacks() == {"campus/a": "needs weights"}
+    assert store.all() == []  # it is no result
+    (store.folder / LACKS).write_text("[1]")
+    with pytest.raises(InputError, match=r"not_run\.json: not written by samespot reproduce"):
+        store.lacks()

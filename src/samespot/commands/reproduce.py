@@ -132,6 +132,7 @@ def reproduce(asked: ReproduceRequest) -> tuple[Judged, Outcome]:
         others = run_matrix(bench, unasked, store, seconds=0)
     outcome.results += others.results
     outcome.runs += [run for run in others.runs if run.state == "missing"]
+    store.save_lacks(missing(outcome))
     return judge_all(said, outcome.results, _beyond(outcome.runs)), outcome
 
 
@@ -146,14 +147,14 @@ def _bench(asked: ReproduceRequest, progress: Progress | None = None) -> Bench:
 
 
 def _collected(asked: ReproduceRequest, store: Store) -> tuple[Judged, Outcome]:
-    """What is there, whatever machine it is from; and what lacks, with the reason where data was named."""
+    """What is there, whatever machine it is from; and what lacks, by the data that is named, else as it was told."""
     names = at_hand(asked)
     runs = planned(experiments(names), 1)
     asked_for = {run.experiment.key for run in runs}
     results = of_one_kind([one for one in store.all() if one.experiment in asked_for])
     if not results:
         raise InputError(f"--collect: no results below {store.folder}; run without it first")
-    there, bench = {one.experiment for one in results}, None
+    there, told, bench = {one.experiment for one in results}, store.lacks(), None
     if asked.data is not None or asked.root:
         with suppress(InputError):  # collected on a machine that has not the data
             bench = _bench(asked)
@@ -161,7 +162,8 @@ def _collected(asked: ReproduceRequest, store: Store) -> tuple[Judged, Outcome]:
         if run.experiment.key in there:
             run.state = "done"
         else:
-            run.state, run.note = "missing", (bench and bench.lacks(run.experiment)) or NOT_RUN
+            why = told.get(run.experiment.key) if bench is None else bench.lacks(run.experiment)
+            run.state, run.note = "missing", why or NOT_RUN
     return judge_all(claims(names), results, _beyond(runs)), Outcome(runs, results)
 
 

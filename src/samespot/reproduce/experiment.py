@@ -24,6 +24,7 @@ from samespot.training.options import FREE, TrainingOptions
 FORMAT = 1
 SEEDS = 3  # of each experiment
 SMALL_DIMS = 128  # which any network that has not collapsed spans
+LACKS = "not_run.json"
 Floats = NDArray[np.float64]
 # options that change where and how fast a run goes, not what it learns; weights count by their content
 ELSEWHERE = FREE | {"device", "precision", "cache_frozen", "cache_dtype", "compile", "weights", "seed"}
@@ -190,6 +191,21 @@ class Store:
         path = self._failed(failure.experiment, failure.seed)
         self._write(path, asdict(failure))
         return path
+
+    def save_lacks(self, lacks: Mapping[str, str]) -> Path:
+        """What could not be run, and why: those who collect results elsewhere cannot know it."""
+        path = self.folder / LACKS
+        self._write(path, lacks)
+        return path
+
+    def lacks(self) -> dict[str, str]:
+        """By experiment, as it was told last; empty where no call has ended yet."""
+        path = self.folder / LACKS
+        try:
+            told = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+            return {str(key): str(why) for key, why in told.items()}
+        except (ValueError, AttributeError):
+            raise InputError(f"{path}: not written by samespot reproduce; delete it") from None
 
     def load(self, experiment: str, seed: int, digest: str | None = None) -> Result | None:
         """None where there is none, or where it is of something else than `digest` says."""
