@@ -203,6 +203,9 @@ def reproduce(
     page: Annotated[
         Path | None, typer.Option(callback=_out_file, help="Also write the claims as a Markdown page.")
     ] = None,
+    explained: Annotated[
+        Path | None, typer.Option(help="For the page: toml file, id of a claim = why it did not reproduce.")
+    ] = None,
     show: Annotated[
         bool, typer.Option("--list", help="Print claims and experiments, and run nothing.")
     ] = False,
@@ -222,7 +225,8 @@ def reproduce(
     from samespot import console
     from samespot.commands import reproduce as command
     from samespot.commands.words import refuse_absent_gpu
-    from samespot.reproduce.page import write_page
+    from samespot.errors import InputError
+    from samespot.reproduce.page import explanations, write_page
 
     refuse_absent_gpu(device)
     asked = command.ReproduceRequest(
@@ -241,13 +245,16 @@ def reproduce(
     )
     if show:
         return console.write_json(command.list_table(asked), json)
+    if explained is not None and page is None:
+        raise InputError("--explained is for the page; give --page as well")
+    why = {} if explained is None else explanations(explained, command.claims_asked(asked))
     judged, outcome = command.reproduce(asked)
     command.claims_table(judged)
     command.closing_lines(outcome)
     if page is not None:
         words = command.command_in_words(asked, judged.results)
         lacks, broken = command.missing(outcome), command.failed(outcome)
-        console.files_written(write_page(page, judged, words, lacks, broken))
+        console.files_written(write_page(page, judged, words, lacks, broken, why))
     console.write_json(command.facts(judged, outcome), json)
     if outcome.failures:
         raise typer.Exit(1)

@@ -71,6 +71,8 @@ def test_results_that_are_there_are_judged_and_written(samespot, results, tmp_pa
         (("--root", "msls"), "--root 'msls': give NAME=FOLDER"),
         (("--weights", "vgg16=nowhere.pth"), "--weights vgg16=nowhere.pth: no such file"),
         (("--seeds", "0"), "--seeds 0 must be at least 1"),
+        (("--explained", "why.toml"), "--explained is for the page; give --page as well"),
+        (("--explained", "why.toml", "--page", "claims.md"), "why.toml: No such file"),
     ],
 )
 def test_a_mistake_is_one_line(samespot, tmp_path, words, said):

@@ -72,9 +72,7 @@ def test_what_did_not_reproduce_is_said_with_its_explanation(judged):
     text = page(judged, "", {}, {"whitening-helps": "The map is small."})
     part = text.partition("## What did not reproduce")[2].partition("\n## ")[0]
     assert "**[Whitening helps](#whitening-helps): does not hold.** The map is small." in part
-    assert (
-        "is calibrated](#calibrated-overlap): does not hold.** No explanation has been written yet." in part
-    )
+    assert "is calibrated](#calibrated-overlap): does not hold.**\n" in part
     assert "No mining" not in part
 
 
@@ -83,14 +81,27 @@ def test_links_lead_to_headings(judged):
     assert set(re.findall(r"\]\(#([^)]+)\)", text)) == set(re.findall(r'<a id="([^"]+)">', text))
 
 
-def test_explanations_of_unknown_claims_are_refused(judged):
-    assert explanations(judged, 'two-blocks = "since"') == {"two-blocks": "since"}
-    with pytest.raises(InputError, match=r"explanations.toml explains 'three-blocks'"):
-        explanations(judged, 'three-blocks = "since"')
+def test_explanations_are_read_from_a_file(tmp_path):
+    file = tmp_path / "why.toml"
+    file.write_text('two-blocks = """\nsince\n"""')
+    assert explanations(file, claims()) == {"two-blocks": "since"}
 
 
-def test_the_explanations_that_ship_are_of_claims_there_are():
-    explanations(judge_all(claims(), []))
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('three-blocks = "since"', r"why.toml explains 'three-blocks', which is no claim"),
+        ("two-blocks = 2", r"why.toml: the explanation of 'two-blocks' is no text"),
+        ("two-blocks", r"why.toml: not a toml file"),
+        (None, r"why.toml: No such file"),
+    ],
+)
+def test_explanations_that_are_none_are_refused(tmp_path, text, said):
+    file = tmp_path / "why.toml"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(InputError, match=said):
+        explanations(file, claims())
 
 
 def full_result(one, seed):

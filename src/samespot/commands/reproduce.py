@@ -116,6 +116,10 @@ def at_hand(asked: ReproduceRequest) -> list[str]:
     return [*USUAL, *(name for name in asked.roots() if name not in USUAL)]
 
 
+def claims_asked(asked: ReproduceRequest) -> list[Claim]:
+    return claims(at_hand(asked))
+
+
 def reproduce(asked: ReproduceRequest) -> tuple[Judged, Outcome]:
     """Run what is not there yet, under the board, and judge all claims by what is there then."""
     store, names = Store(asked.out, asked.steps), at_hand(asked)

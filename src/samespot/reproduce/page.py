@@ -1,10 +1,9 @@
-"""The page of the claims: Markdown from results, never typed. Only what did not reproduce is explained by hand."""
+"""The page of the claims: Markdown from results, never typed. Why some did not reproduce may be told beside them."""
 
 from __future__ import annotations
 
 import tomllib
 from collections.abc import Container, Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
 
 from samespot.errors import InputError
@@ -29,28 +28,35 @@ def write_page(
     command: str,
     missing: Mapping[str, str],
     failed: Mapping[str, str] | None = None,
-    images: Path | None = None,
+    explained: Mapping[str, str] | None = None,
 ) -> list[Path]:
-    """The page and its figures, into `images` (by default the folder images beside the page).
+    """The page, and its figures in the folder images beside it.
 
-    missing: experiments that were not run, and why they could not; failed: runs that did not end, and why.
+    missing: experiments that were not run, and why they could not; failed: runs that did not end, and why;
+    explained: by id of the claim, why it did not reproduce.
     """
-    folder = images or path.parent / "images"
+    folder = path.parent / "images"
     pictures = draw_pictures(judged, folder)
-    text = page(judged, command, missing, explanations(judged), pictures, folder.name, failed)
+    text = page(judged, command, missing, explained or {}, pictures, folder.name, failed)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, text.encode())
     return [path, *(folder / one.file for one in pictures)]
 
 
-def explanations(judged: Judged, text: str | None = None) -> dict[str, str]:
-    """By id of the claim, from `explanations.toml`."""
-    told = tomllib.loads(text or (files("samespot.reproduce") / "explanations.toml").read_text("utf-8"))
-    known = {verdict.claim.id for verdict in judged.verdicts}
-    unknown = sorted(set(told) - known)
-    if unknown:
-        raise InputError(f"explanations.toml explains {unknown[0]!r}, which is no claim; --list shows them")
-    return {name: str(words) for name, words in told.items()}
+def explanations(path: Path, claims: Sequence[Claim]) -> dict[str, str]:
+    """From a toml file: the id of a claim = why it did not reproduce, a paragraph of Markdown."""
+    try:
+        told = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+    except ValueError as error:
+        raise InputError(f"{path}: not a toml file: {error}") from None
+    for name, words in told.items():
+        if name not in {claim.id for claim in claims}:
+            raise InputError(f"{path} explains {name!r}, which is no claim; --list shows them")
+        if not isinstance(words, str):
+            raise InputError(f"{path}: the explanation of {name!r} is no text")
+    return {name: words.strip() for name, words in told.items()}
 
 
 def page(
@@ -199,8 +205,8 @@ def _not_reproduced(verdicts: Sequence[Verdict], explained: Mapping[str, str]) -
         return ""
     lines = ["## What did not reproduce", ""]
     for verdict in open_ones:
-        why = explained.get(verdict.claim.id, "No explanation has been written yet.")
-        lines += [f"**[{verdict.claim.words}](#{verdict.claim.id}): {verdict.word}.** {why}", ""]
+        why = explained.get(verdict.claim.id, "")
+        lines += [f"**[{verdict.claim.words}](#{verdict.claim.id}): {verdict.word}.** {why}".strip(), ""]
         for word in (FAILS, UNSURE):
             some = [f"{line.words} {line.ours}" for line in verdict.judged if line.word == word]
             if some:
@@ -346,7 +352,15 @@ A data set, a trunk's weights or a package that is not there is named, and its e
 lies in `--out`; a call that was stopped, or that ran out of `--seconds`, goes on where it was. `--only` takes a claim,
 a data set or part of an experiment's name, `--steps` a smaller budget for a try, and `--collect` judges what is there
 without running anything. Runs side by side on one GPU are hardly faster; `--beside` then leaves out their seconds,
-which would tell nothing."""
+which would tell nothing. `--explained` takes a toml file with your own words on what did not reproduce: the id of a
+claim = a paragraph.
+
+The runs behind the page in samespot's docs are in its repository; this writes it again:
+
+```text
+mkdir runs && tar xzf docs/results/reproduce.tgz -C runs
+samespot reproduce --collect --out runs --explained docs/results/reproduce.toml --page docs/reproduce.md
+```"""
 
 
 # ---- Markdown ----
