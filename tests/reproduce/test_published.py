@@ -57,3 +57,14 @@ def test_what_did_not_reproduce_is_explained_by_figures_that_are_there():
         assert len(words.partition("** ")[2].split()) > 15, words  # said plainly
         if "`python benchmarks/" not in words:
             assert set(FIGURE.findall(words)) <= known, set(FIGURE.findall(words)) - known
+
+
+def test_the_readme_says_what_the_page_says():
+    page, readme = ((DOCS / name).read_text() for name in ("reproduce.md", "../README.md"))
+    runs, value, low, high = re.search(
+        r"by (\d+) runs .*? by ([\d.]+) points of R@5 \[([\d.]+), ([\d.]+)\] on average of nine",
+        readme,
+        re.DOTALL,
+    ).groups()
+    assert f"from {runs} runs of" in page
+    assert f"| campus, R@5: the average of 9 | +{value} [+{low}, +{high}] R@5 |" in page

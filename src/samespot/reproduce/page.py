@@ -265,7 +265,8 @@ def _comparators_table(rows: Sequence[Measured]) -> str:
 
 
 def _recall(one: Measured, name: str) -> str:
-    return one.recall[name].percent() if name in one.recall else ""
+    """On one line, however narrow the column."""
+    return one.recall[name].percent().replace(" ", "\N{NO-BREAK SPACE}") if name in one.recall else ""
 
 
 _COMPARATORS = """\
