@@ -1,12 +1,13 @@
 """Why whitening to the full size lowers recall on a small map: campus, VGG16-GeM as ImageNet leaves it.
 
     python benchmarks/whitening.py --data DATA      15 minutes on two cores, seconds on a GPU
-    python benchmarks/whitening.py --data DATA --keep vectors.npz      keeps the descriptors, and reads them next time
+    python benchmarks/whitening.py --data DATA --keep vectors.npz      keeps the descriptors, and reads them next time;
+                                                    they are of these weights and photos, so delete the file for others
 
 PCA whitening divides each direction by its standard deviation, so all count the same afterwards. That helps where
 every direction says something of the place. For each group of directions this prints whether it does: the correlation
-of a query with the photos that show its place. Then R@5 of whitening fitted on fewer and on more photos, and of
-whitening that is damped, which adds a share of the largest variance to all of them before it divides.
+of a query with the photos that show its place. Then R@5 of whitening fitted on fewer and on more photos, one draw of
+each number, and of whitening that is damped, which adds a share of the largest variance to all before it divides.
 """
 
 from __future__ import annotations
@@ -42,7 +43,10 @@ def main() -> None:
     arguments.add_argument("--keep", type=Path, help="npz file for the descriptors")
     arguments.add_argument("--device", default="auto")
     given = arguments.parse_args()
-    weights = given.weights or next((given.data.resolve().parent / "weights").glob("vgg16*.safetensors"))
+    beside = sorted((given.data.resolve().parent / "weights").glob("vgg16*.safetensors"))
+    if given.weights is None and not beside:
+        arguments.error("no weights of VGG16 beside the data; give --weights FILE")
+    weights = given.weights or beside[0]
     with TemporaryDirectory() as work:
         campus = data_sets(given.data, {}, Path(work))["campus"]
         case = campus.cases[0]

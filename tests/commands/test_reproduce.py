@@ -71,6 +71,7 @@ def test_results_that_are_there_are_judged_and_written(samespot, results, tmp_pa
         (("--root", "msls"), "--root 'msls': give NAME=FOLDER"),
         (("--weights", "vgg16=nowhere.pth"), "--weights vgg16=nowhere.pth: no such file"),
         (("--seeds", "0"), "--seeds 0 must be at least 1"),
+        (("--collect", "--only", "town"), "--collect judges all that is there; leave --only out"),
         (("--explained", "why.toml"), "--explained is for the page; give --page as well"),
         (("--explained", "why.toml", "--page", "claims.md"), "why.toml: No such file"),
     ],
@@ -116,7 +117,6 @@ def test_the_command_in_words_is_that_of_the_results_and_names_no_folder_of_this
         only=("two-blocks",),
         seeds=3,
         steps=9,
-        collect=True,
     )
     results = {"msls/a": [made_up("msls/a", 0.5)] * 2, "campus/a": [made_up("campus/a", 0.5)]}
     said = "samespot reproduce --data DATA --root msls=MSLS --weights vgg16=FILE --seeds 2 --steps 9"
@@ -194,16 +194,32 @@ def test_collecting_needs_no_data(results):
     assert reproduce(asked)[0].results
 
 
+def test_averages_are_in_the_json(samespot, results, tmp_path):
+    Store(results).save(made_up("campus/vgg16-gem-B", 0.6))
+    facts = tmp_path / "facts.json"
+    assert samespot("reproduce", "--collect", "--out", results, "--json", facts)[0] == 0
+    claims = {one["id"]: one for one in json.loads(facts.read_text())["claims"]}
+    (average,) = claims["abc-beat-d"]["averages"]
+    assert average["comparison"] == "campus, A, B and C − D: the average of 2"
+    assert average["interval"]["value"] == pytest.approx(0.3)
+    assert claims["two-blocks"]["averages"] == []
+
+
 def test_only_what_is_asked_for_is_listed(samespot, tmp_path):
-    """A claim lists its experiments, and with them all claims that rest on any of those."""
+    """A claim by itself with its experiments; of a data set or an experiment all claims that rest on it."""
     listed = tmp_path / "list.json"
     code, printed, _ = samespot("reproduce", "--list", "--only", "two-blocks", "--json", listed)
     assert code == 0
-    assert "calibrated-overlap" in printed  # of campus/vgg16-gem-graded, too
-    assert "better-labels" not in printed
+    assert "two-blocks" in printed
+    assert "calibrated-overlap" not in printed  # of campus/vgg16-gem-graded, too, but not asked for
     names = [one["name"] for one in json.loads(listed.read_text())["experiments"]]
     assert "campus/lite0-gem-all-blocks" in names
     assert "town/lite0-gem-3d" not in names
+    code, _, _ = samespot("reproduce", "--list", "--only", "town", "--json", listed)
+    ids = [one["id"] for one in json.loads(listed.read_text())["claims"]]
+    assert code == 0
+    assert "better-labels" in ids
+    assert "two-blocks" not in ids
     code, _, complaint = samespot("reproduce", "--list", "--only", "three-blocks")
     assert code == 2
     assert "--only three-blocks" in complaint

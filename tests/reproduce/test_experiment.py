@@ -96,6 +96,10 @@ def test_what_could_not_be_run_is_told_to_those_who_collect(tmp_path):
     assert store.lacks() == {}
     store.save_lacks({"campus/a": "needs weights"})
     assert Store(tmp_path).lacks() == {"campus/a": "needs weights"}
+    store.save_lacks({"campus/a": "needs data", "town/a": "needs weights"})  # which the first call had
+    assert store.lacks() == {"campus/a": "needs data"}
+    store.save_lacks({})
+    assert store.lacks() == {}
     assert store.all() == []  # it is no result
     (store.folder / LACKS).write_text("[1]")
     with pytest.raises(InputError, match=r"not_run\.json: not written by samespot reproduce"):

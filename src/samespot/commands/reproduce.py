@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,6 +66,8 @@ class ReproduceRequest:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise InputError(f"--{name} {value:g} must be at least 1")
+        if self.collect and self.only:
+            raise InputError("--collect judges all that is there; leave --only out")
 
     def roots(self) -> dict[str, Path]:
         return _assignments("--root", self.root, "NAME=FOLDER, e.g. msls=MSLS")
@@ -129,14 +131,15 @@ def reproduce(asked: ReproduceRequest) -> tuple[Judged, Outcome]:
         return _collected(asked, store)
     with board(planned(wanted, asked.seeds)) as (runs, tell, progress):
         bench = _bench(asked, progress)
-        _refuse_nothing_to_run(bench.lacks, wanted)
+        lacks = {one.key: why for one in every if (why := bench.lacks(one)) is not None}
+        _refuse_nothing_to_run(lacks, wanted)
+        store.save_lacks(lacks)
         outcome = run_matrix(bench, runs, store, tell, asked.seconds)
         # the claims are judged by all that is there, and not only by what was asked for
         unasked = [run for run in planned(every, asked.seeds) if run.experiment not in wanted]
         others = run_matrix(bench, unasked, store, seconds=0)
     outcome.results += others.results
     outcome.runs += [run for run in others.runs if run.state == "missing"]
-    store.save_lacks(missing(outcome))
     return judge_all(said, outcome.results, _beyond(outcome.runs)), outcome
 
 
@@ -152,18 +155,20 @@ def _bench(asked: ReproduceRequest, progress: Progress | None = None) -> Bench:
 
 def _collected(asked: ReproduceRequest, store: Store) -> tuple[Judged, Outcome]:
     """What is there, whatever machine it is from; and what lacks, by the data that is named, else as it was told."""
-    names = at_hand(asked)
+    there = store.all()
+    found = {one.experiment.partition("/")[0] for one in there}
+    names = [*at_hand(asked), *(name for name in KINDS if name in found - set(at_hand(asked)))]
     runs = planned(experiments(names), 1)
     asked_for = {run.experiment.key for run in runs}
-    results = of_one_kind([one for one in store.all() if one.experiment in asked_for])
+    results = of_one_kind([one for one in there if one.experiment in asked_for])
     if not results:
         raise InputError(f"--collect: no results below {store.folder}; run without it first")
-    there, told, bench = {one.experiment for one in results}, store.lacks(), None
+    done, told, bench = {one.experiment for one in results}, store.lacks(), None
     if asked.data is not None or asked.root:
         with suppress(InputError):  # collected on a machine that has not the data
             bench = _bench(asked)
     for run in runs:
-        if run.experiment.key in there:
+        if run.experiment.key in done:
             run.state = "done"
         else:
             why = told.get(run.experiment.key) if bench is None else bench.lacks(run.experiment)
@@ -187,8 +192,8 @@ def _beyond(runs: Sequence[Run]) -> set[str]:
     return {run.experiment.key for run in runs if run.state == "missing" and run.note != NOT_RUN}
 
 
-def _refuse_nothing_to_run(lacks: Callable[[Experiment], str | None], wanted: Sequence[Experiment]) -> None:
-    reasons = [lacks(one) for one in wanted]
+def _refuse_nothing_to_run(lacks: Mapping[str, str], wanted: Sequence[Experiment]) -> None:
+    reasons = [lacks.get(one.key) for one in wanted]
     if reasons and all(reasons):
         raise InputError(
             f"nothing can be run: the first experiment {reasons[0]};"
@@ -280,7 +285,8 @@ def list_table(asked: ReproduceRequest) -> dict[str, Any]:
     every = chosen(experiments(names), said, asked.only)
     if asked.only:
         keys = {one.key for one in every}
-        said = [claim for claim in said if keys & set(claim.experiments)]
+        named = [claim for claim in said if claim.id in asked.only]
+        said = named or [claim for claim in said if keys & set(claim.experiments)]
     grid = Table(title="Claims", title_justify="left", title_style="bold", box=SIMPLE)
     grid.add_column("claim", no_wrap=True)
     for column in ("in words", "the paper", "where"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from samespot.reproduce.experiment import SMALL_DIMS
 from samespot.reproduce.judgement import Better, Calibrated, Cheaper, Claim, Comparison, Side, side
 from samespot.reproduce.matrix import (
     ALL_RATES,
@@ -29,6 +30,8 @@ FRACTION = 0.5  # "a fraction" is at most one half
 CALIBRATED = 0.1  # an expected calibration error up to this
 POOL_WORDS = {"gap": "average", "gem": "GeM", "netvlad16": "NetVLAD-16", "netvlad64": "NetVLAD-64"}
 OURS = "ours"
+AT_THEIR_RATES, AT_BEST = "at the paper's rates", "each at its best rate"
+PLAIN, SMALL = "plain", str(SMALL_DIMS)
 
 
 def claims(data: Sequence[str] = ("campus", "town", "redkitchen")) -> list[Claim]:
@@ -41,7 +44,6 @@ def claims(data: Sequence[str] = ("campus", "town", "redkitchen")) -> list[Claim
             "VGG16-GeM 60.3 → 77.8, ResNet50-GeM 66.5 → 78.9, VGG16-average 47.0 → 67.8 R@5",
             "Tables 1 and 7",
             tuple(one for name in streets for one in _graded_beats_binary(name)) + _in_town(),
-            alike=True,
         ),
         Claim(
             "gem-beats-average",
@@ -53,15 +55,15 @@ def claims(data: Sequence[str] = ("campus", "town", "redkitchen")) -> list[Claim
                     f"{name}, {trunk}: GeM − average",
                     side(f"{name}/{trunk}-gem-graded"),
                     side(f"{name}/{trunk}-gap-graded"),
+                    group="GeM − average",
                 )
                 for name in streets
                 for trunk in TRUNKS
             ),
-            alike=True,
         ),
         Claim(
             "whitening-helps",
-            "Whitening helps",
+            "Whitening to the full size helps",
             "VGG16-GeM 77.8 → 83.1, ResNet50-GeM 78.9 → 84.7 R@5, fitted on the evaluated map",
             "Table 1, Figure 13",
             tuple(one for name in streets for one in _whitening(name)),
@@ -72,18 +74,17 @@ def claims(data: Sequence[str] = ("campus", "town", "redkitchen")) -> list[Claim
             "said of all four networks; no figure printed",
             "Section 6.4, Figure 13",
             tuple(one for name in streets for one in _few_dims(name)),
-            rule=f"Matches: not more than {100 * MATCHES:.0f} points below.",
+            rule=f"Matches: not more than {100 * MATCHES:.0f} points below. Whitened on the map, if nothing is said.",
         ),
         Claim(
             "abc-beat-d",
             "Batches A, B and C beat D",
-            "VGG16-GeM: A 77.8, B 78.8, C 78.2, D 73.4 R@5",
+            "VGG16-GeM: A 77.8, B 78.8, C 78.2, D 73.4 R@5; ResNet50-GeM: 78.9, 76.5, 75.7, 75.4",
             "Table 4",
             (
                 *(one for name in streets for one in _strategies(name)),
                 _better("town", "A − D", "lite0-gem-graded", "lite0-gem-D"),
             ),
-            alike=True,
         ),
         Claim(
             "quarter-of-soft-negatives",
@@ -120,6 +121,7 @@ def claims(data: Sequence[str] = ("campus", "town", "redkitchen")) -> list[Claim
                     side(f"{name}/{trunk}-{pool}-graded"),
                     side(f"{name}/{trunk}-{pool}-binary"),
                     measure,
+                    group=words,
                 )
                 for name in streets
                 for trunk in ("vgg16", "lite0")
@@ -127,7 +129,6 @@ def claims(data: Sequence[str] = ("campus", "town", "redkitchen")) -> list[Claim
                 for measure, words in ((OVER_DISTANCE, "distances"), (OVER_OVERLAP, "overlaps"))
             ),
             rule="By the mean of R@5 over the thresholds.",
-            alike=True,
         ),
         Claim(
             "ap-on-3d-labels",
@@ -140,6 +141,7 @@ def claims(data: Sequence[str] = ("campus", "town", "redkitchen")) -> list[Claim
                     side(f"redkitchen/{trunk}-gap-graded"),
                     side(f"redkitchen/{trunk}-gap-binary"),
                     AP,
+                    group=AT_THEIR_RATES,
                 )
                 for trunk in TRUNKS
             )
@@ -149,10 +151,11 @@ def claims(data: Sequence[str] = ("campus", "town", "redkitchen")) -> list[Claim
                     side(f"redkitchen/{trunk}-gap-graded"),
                     side(f"redkitchen/{trunk}-gap-binary-rate-{GRADED:g}"),
                     AP,
+                    group=f"both at rate {GRADED:g}",
                 )
                 for trunk in TRUNKS
             ),
-            alike=True,
+            rule="Average precision in points of 100.",
         ),
         Claim(
             "cheaper-than-mining",
@@ -162,8 +165,9 @@ def claims(data: Sequence[str] = ("campus", "town", "redkitchen")) -> list[Claim
             tuple(one for name in streets for one in _cost(name)),
             rule=(
                 f"Recall: not more than {100 * SAME_RECALL:.0f} points below. A fraction of the passes and seconds: at"
-                f" most {FRACTION:g} of all that training took; its range over runs decides. Once with the same number"
-                " of photos to learn from, so that mining alone makes the difference, and once with a quarter of them."
+                f" most {FRACTION:g} of all that training took; its range over the runs of all rates and seeds"
+                " decides. Once with the same number of photos to learn from, so that mining makes the difference, and"
+                " once with a quarter of them."
             ),
         ),
         Claim(
@@ -176,14 +180,17 @@ def claims(data: Sequence[str] = ("campus", "town", "redkitchen")) -> list[Claim
         Claim(
             "beats-the-comparators",
             "The graded loss beats the losses it is compared with",
-            "whitened VGG16-GeM 83.1; NetVLAD 80.8, NetVLAD-SARE 77.3, AP-GeM (ResNet101) 75.0 R@5",
+            "whitened VGG16-GeM 83.1; NetVLAD 80.8 to 81.4, NetVLAD-SARE 77.3, AP-GeM (ResNet101) 75.0 R@5",
             "Table 2",
             _comparators(),
-            rule="Same trunk, pooling and number of photos learned from; each loss at the best of its rates.",
+            rule=(
+                "Same trunk, pooling and number of photos learned from; each loss at the rate that is best with the"
+                " first seed."
+            ),
         ),
         Claim(
             "re-ranking-helps",
-            "Re-ranking by local features finds more, at a price",
+            "Re-ranking by local features finds more",
             "NetVLAD-64, whitened 81.4; Patch-NetVLAD 86.2 R@5 (R@1 70.7 → 79.5)",
             "Table 2",
             tuple(
@@ -226,7 +233,7 @@ def claims(data: Sequence[str] = ("campus", "town", "redkitchen")) -> list[Claim
                     ("calibration, isotonic", "a curve learned on training photos"),
                 )
             ),
-            rule=f"Expected calibration error of retrieved pairs of at most {CALIBRATED:g}.",
+            rule=f"Expected calibration error of retrieved pairs of at most {CALIBRATED:g}; intervals are over seeds.",
         ),
     ]
 
@@ -245,68 +252,114 @@ def _rates(name: str, trunk: str, kind: str, model: str | None = None) -> tuple[
     return base, *(f"{base}-rate-{rate:g}" for rate in OTHER_RATES[kind] if tried)
 
 
+def _pools(name: str, trunk: str) -> tuple[str, ...]:
+    return POOLS[trunk] if name == "campus" else ("gap", "gem")
+
+
+def _whitened(descriptor: str) -> str:
+    """As words that follow others."""
+    return "" if descriptor == PLAIN else f", {descriptor} whitened"
+
+
 def _graded_beats_binary(name: str) -> list[Comparison]:
+    """Every network at the paper's rates, plain and whitened; and GeM with the rate that suits each loss."""
     at_best: list[Comparison] = [
         Better(
-            f"{name}, {trunk}, GeM, each at its best rate",
-            Side(_rates(name, trunk, "graded")),
-            Side(_rates(name, trunk, "binary")),
+            f"{name}, {trunk}, GeM, {AT_BEST}{_whitened(descriptor)}",
+            Side(_rates(name, trunk, "graded"), descriptor),
+            Side(_rates(name, trunk, "binary"), descriptor),
+            group=f"{AT_BEST}{_whitened(descriptor)}",
         )
+        for descriptor in (PLAIN, SMALL)
         for trunk in ("vgg16", "lite0")
         if name == "campus"
     ]
-    pools = {trunk: POOLS[trunk] if name == "campus" else ("gap", "gem") for trunk in TRUNKS}
     return [
         Better(
-            f"{name}, {trunk}, {POOL_WORDS[pool]}",
-            side(f"{name}/{trunk}-{pool}-graded"),
-            side(f"{name}/{trunk}-{pool}-binary"),
+            f"{name}, {trunk}, {POOL_WORDS[pool]}{_whitened(descriptor)}",
+            side(f"{name}/{trunk}-{pool}-graded", descriptor=descriptor),
+            side(f"{name}/{trunk}-{pool}-binary", descriptor=descriptor),
+            group=f"{AT_THEIR_RATES}{_whitened(descriptor)}",
         )
+        for descriptor in (PLAIN, SMALL)
         for trunk in TRUNKS
-        for pool in pools[trunk]
+        for pool in _pools(name, trunk)
     ] + at_best
 
 
 def _in_town() -> tuple[Comparison, ...]:
     rates = tuple(f"town/lite0-gem-binary-rate-{rate:g}" for rate in (BINARY, GRADED, TOWN_RATE))
-    return (Better("town, lite0, GeM, binary at its best rate", side("town/lite0-gem-graded"), Side(rates)),)
+    return tuple(
+        Better(
+            f"town, lite0, GeM, binary at its best rate{_whitened(descriptor)}",
+            side("town/lite0-gem-graded", descriptor=descriptor),
+            Side(rates, descriptor),
+        )
+        for descriptor in (PLAIN, SMALL)
+    )
 
 
 def _whitening(name: str) -> list[Comparison]:
-    fits = {
-        "full": "on the map",
-        "full training": "on training photos",
-        "128": "to 128 on the map",
-        "128 training": "to 128 on training photos",
-    }
+    """To as many dims as a network has; of NetVLAD to as many as the small map allows."""
+    found: list[Comparison] = []
+    for trunk, pool, kind in _networks(name):
+        key, words = f"{name}/{trunk}-{pool}-{kind}", f"{name}, {trunk}, {POOL_WORDS[pool]}, {kind}"
+        large = pool.startswith("netvlad")
+        fits = {"full": "to 1,024 of NetVLAD, on the map" if large else "on the map"}
+        fits |= {} if large else {"full training": "on training photos"}
+        found += [
+            Better(f"{words}: whitened {fit}", side(key, descriptor=how), side(key), group=fit)
+            for how, fit in fits.items()
+        ]
+    return found
+
+
+def _networks(name: str) -> list[tuple[str, str, str]]:
+    """Trunk, pooling and labels of those that are whitened in several ways."""
     return [
-        Better(f"{name}, {model}: whitened {words} − plain", side(key, descriptor=how), side(key))
-        for model in ("vgg16-gem-graded", "vgg16-gem-binary", "vgg16-gap-graded", "lite0-gem-graded")
-        for key in [f"{name}/{model}"]
-        for how, words in fits.items()
+        (trunk, pool, kind)
+        for trunk in ("vgg16", "lite0")
+        for pool in _pools(name, trunk)
+        for kind in ("graded", "binary")
     ]
 
 
 def _few_dims(name: str) -> list[Comparison]:
-    keys = {trunk: f"{name}/{trunk}-gem-graded" for trunk in TRUNKS}
-    return [
-        one
-        for trunk, key in keys.items()
-        for one in (
-            Better(
-                f"{name}, {trunk}: 128 − full, both whitened",
-                side(key, descriptor="128"),
-                side(key, descriptor="full"),
-                slack=MATCHES,
-            ),
-            Better(f"{name}, {trunk}: 128 whitened − full plain", side(key, descriptor="128"), side(key)),
+    matching: list[Comparison] = [
+        Better(
+            f"{name}, {trunk}, GeM, graded: 128 − full, both whitened",
+            side(key, descriptor=SMALL),
+            side(key, descriptor="full"),
+            slack=MATCHES,
         )
+        for trunk in TRUNKS
+        for key in [f"{name}/{trunk}-gem-graded"]
     ]
+    beating = [
+        Better(
+            f"{name}, {trunk}, {POOL_WORDS[pool]}, {kind}: 128 whitened{where} − full plain",
+            side(f"{name}/{trunk}-{pool}-{kind}", descriptor=f"128{how}"),
+            side(f"{name}/{trunk}-{pool}-{kind}"),
+            group=f"128 whitened{where} − plain",
+        )
+        for how, where in (("", ""), (" training", " on training photos"))
+        for trunk, pool, kind in _networks(name)
+        if not (how and pool.startswith("netvlad"))
+    ]
+    return matching + beating
 
 
 def _strategies(name: str) -> list[Comparison]:
     models = {"A": "vgg16-gem-graded", "B": "vgg16-gem-B", "C": "vgg16-gem-C"}
-    return [_better(name, f"{letter} − D", model, "vgg16-gem-D") for letter, model in models.items()]
+    return [
+        Better(
+            f"{name}: {letter} − D",
+            side(f"{name}/{model}"),
+            side(f"{name}/vgg16-gem-D"),
+            group="A, B and C − D",
+        )
+        for letter, model in models.items()
+    ]
 
 
 def _all_pairs(streets: Sequence[str]) -> list[Comparison]:

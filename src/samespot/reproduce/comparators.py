@@ -29,7 +29,7 @@ class Measured:
     seeds: int
     dims: int
     recall: dict[str, Interval]  # R@1, R@5, and R@5 of 128 whitened dims where there are such
-    cost: Cost  # of the seed that took the middle time
+    cost: Cost  # of the run that took the middle time; neither rate nor seed changes it
     rates: tuple[float, ...]  # chosen for plain and for whitened descriptors; none where nothing was trained
     tried: tuple[int, int]  # rates that were run, and all of them
 
@@ -116,7 +116,7 @@ def _measured(comparator: Comparator, results: Results) -> Measured | None:
         len(runs[0]),
         runs[1][0].dims,
         recall,
-        middle_cost(runs[0]),
+        middle_cost([run for key in comparator.side.experiments for run in results.get(key, ())]),
         tuple(rate for one in chosen if (rate := _rate_of(one)) is not None),
         (
             sum(bool(results.get(key)) for key in comparator.side.experiments),

@@ -2,6 +2,7 @@
 
 out/results/campus/vgg16-gem-graded/seed-0.json          answers of every query, and what the run cost
 out/results/campus/vgg16-gem-graded/seed-1.failed.json   why a run did not end; it is tried again by the next call
+out/results/not_run.json                                 what cannot be run with what is at hand, and why
 """
 
 from __future__ import annotations
@@ -193,9 +194,13 @@ class Store:
         return path
 
     def save_lacks(self, lacks: Mapping[str, str]) -> Path:
-        """What could not be run, and why: those who collect results elsewhere cannot know it."""
+        """What cannot be run, and why: those who collect results elsewhere cannot know it.
+
+        What one of several calls could run, is not lacking.
+        """
         path = self.folder / LACKS
-        self._write(path, lacks)
+        before = self.lacks() if path.is_file() else lacks
+        self._write(path, {key: why for key, why in lacks.items() if key in before})
         return path
 
     def lacks(self) -> dict[str, str]:

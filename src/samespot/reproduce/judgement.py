@@ -7,7 +7,8 @@ A comparison says what is compared and how much is asked; its line has our figur
 - cannot tell: it is on both.
 
 A claim of several comparisons holds if each of them does, does not hold if any of them does not, and else one cannot
-tell. Where they ask the same of several networks, their average says how much it is on the whole; it decides nothing.
+tell. Where several ask the same, their average says how much it is on the whole; it decides nothing.
+Intervals decide as they are printed, to a tenth of a point: one that begins at 0.0 is on both sides.
 Comparisons that cannot be run with what is at hand (weights, data) are left out, and named; as long as any other
 is not run, or one of the rates of a comparison, one cannot tell either.
 """
@@ -21,7 +22,7 @@ from typing import Literal, Protocol
 import numpy as np
 
 from samespot.evaluation.intervals import Interval
-from samespot.reproduce.experiment import SMALL_DIMS, Answers, Cost, Result
+from samespot.reproduce.experiment import SEEDS, SMALL_DIMS, Answers, Cost, Result
 from samespot.reproduce.scores import Floats, column_of, difference, mean_of, per_query, stacked
 
 HOLDS: Word = "holds"
@@ -30,6 +31,7 @@ UNSURE: Word = "cannot tell"
 NOT_RUN: Word = "not run"
 MEASURE = "R@5"  # what the paper's text compares by
 SMALL = str(SMALL_DIMS)  # whitened on the map
+PRINTED = 3  # decimals of a share
 Word = Literal["holds", "does not hold", "cannot tell", "not run"]
 Runs = tuple[Sequence[Result], list[Answers]]  # of one experiment; of each the answers of one descriptor
 Results = Mapping[str, Sequence[Result]]  # by key of the experiment; its seeds in order
@@ -48,6 +50,8 @@ class Line:
     needs: tuple[str, ...] = ()  # experiments that were not run
     sides: tuple[str, ...] = ()  # both figures by themselves
     seeds: int = 0  # that its interval rests on; 0 for a price, which no seed changes
+    group: str = ""  # of comparisons that are averaged
+    members: int = 0  # of an average
 
 
 @dataclass(frozen=True)
@@ -55,7 +59,7 @@ class Verdict:
     claim: Claim
     word: Word
     lines: tuple[Line, ...]
-    averages: tuple[Line, ...] = ()  # over comparisons of one data set and measure
+    averages: tuple[Line, ...] = ()  # over the comparisons of each group
 
     @property
     def judged(self) -> tuple[Line, ...]:
@@ -87,7 +91,6 @@ class Claim:
     where: str  # table or figure of the paper; "ours" where it says nothing
     comparisons: tuple[Comparison, ...]
     rule: str = ""  # where it is not that of the module
-    alike: bool = False  # its comparisons ask the same of several networks, so that they have an average
 
     @property
     def experiments(self) -> tuple[str, ...]:
@@ -97,7 +100,7 @@ class Claim:
         """beyond: experiments that cannot be run with what is at hand."""
         lines = tuple(one.judge(results) for one in self.comparisons)
         asked = [line.word for line in lines if line.word != NOT_RUN or not _all_in(beyond, line.needs)]
-        return Verdict(self, overall(asked), lines, _averages(self, results) if self.alike else ())
+        return Verdict(self, overall(asked), lines, _averages(self, results))
 
 
 def _all_in(beyond: Container[str], needs: Sequence[str]) -> bool:
@@ -115,10 +118,10 @@ def overall(words: Sequence[Word]) -> Word:
 
 
 def word_for(interval: Interval, least: float) -> Word:
-    """Whether a value is above `least`."""
-    if interval.low > least:
+    """Whether a value is above `least`, by the interval as it is printed."""
+    if round(interval.low - least, PRINTED) > 0:
         return HOLDS
-    return FAILS if interval.high < least else UNSURE
+    return FAILS if round(interval.high - least, PRINTED) < 0 else UNSURE
 
 
 # ---- who is compared ----
@@ -229,13 +232,17 @@ def _of_what_is_there(word: Word, needs: Sequence[str]) -> Word:
 
 @dataclass(frozen=True)
 class Better:
-    """first beats second; or with `slack` is at most so much below it (a share, 0.03 for 3 points)."""
+    """first beats second; or with `slack` is at most so much below it (a share, 0.03 for 3 points).
+
+    group: those of a claim that ask the same of several networks or batches, on the same queries, have an average.
+    """
 
     words: str
     first: Side
     second: Side
     measure: str = MEASURE
     slack: float = 0.0
+    group: str = ""
 
     @property
     def experiments(self) -> tuple[str, ...]:
@@ -261,6 +268,7 @@ class Better:
             needs,
             sides=(*sides, _seeds_in_words(seeds)),
             seeds=seeds,
+            group=self.group,
         )
 
     def apart(self, results: Results) -> Apart | None:
@@ -269,7 +277,8 @@ class Better:
         if both is None or _missing(results, self.first, self.second):
             return None
         run = both[0][0][0]
-        return Apart(run.experiment.partition("/")[0], run.queries, self.measure, *self._values(both))
+        data = run.experiment.partition("/")[0]
+        return Apart(data, run.queries, self.group, self.measure, self.slack, *self._values(both))
 
     def _values(self, both: tuple[Runs, Runs]) -> list[Floats]:
         return [stacked(runs, answers, self.measure) for runs, answers in both]
@@ -281,19 +290,28 @@ class Apart:
 
     data: str
     queries: str
+    group: str
     measure: str
+    slack: float
     first: Floats
     second: Floats
 
 
 def _averages(claim: Claim, results: Results) -> tuple[Line, ...]:
-    """Of a claim's comparisons, those over the same queries by the same measure together; of two and more."""
-    known = [one.apart(results) for one in claim.comparisons if isinstance(one, Better)]
-    groups: dict[tuple[str, str, tuple[int, ...]], list[Apart]] = {}
+    """Of a claim's comparisons those of a group together, over the same queries; of two and more.
+
+    None as long as some of them have fewer seeds than others.
+    """
+    known = [one.apart(results) for one in claim.comparisons if isinstance(one, Better) and one.group]
+    groups: dict[tuple[str, str, str, float], list[Apart]] = {}
     for one in known:
         if one is not None:
-            groups.setdefault((one.queries, one.measure, one.first.shape), []).append(one)
-    return tuple(_average(some) for some in groups.values() if len(some) > 1)
+            groups.setdefault((one.queries, one.group, one.measure, one.slack), []).append(one)
+    return tuple(_average(some) for some in groups.values() if len(some) > 1 and _one_shape(some))
+
+
+def _one_shape(some: Sequence[Apart]) -> bool:
+    return len({side.shape for one in some for side in (one.first, one.second)}) == 1
 
 
 def _average(some: Sequence[Apart]) -> Line:
@@ -302,13 +320,15 @@ def _average(some: Sequence[Apart]) -> Line:
     )
     between = difference(first, second)
     return Line(
-        f"{some[0].data}, {some[0].measure}: the average of {len(some)}",
-        word_for(between, 0.0),
+        f"{some[0].data}, {some[0].group}: the average of {len(some)}",
+        word_for(between, -some[0].slack),
         f"{between.points()} {some[0].measure}",
         some[0].measure,
         between.value,
         between,
         seeds=len(first),
+        group=some[0].group,
+        members=len(some),
     )
 
 
@@ -328,7 +348,8 @@ def _named(one: Side, runs: Sequence[Result]) -> str:
 class Cheaper:
     """All that first took is at most this share of all that second took, mining among it.
 
-    Seconds count of runs that had the same device to themselves.
+    Neither a seed nor a rate changes a price, so all runs of either side stand for it. Seconds count of runs that had
+    the same device to themselves, and decide nothing before there are three of each side.
     """
 
     words: str
@@ -342,44 +363,53 @@ class Cheaper:
         return (*self.first.experiments, *self.second.experiments)
 
     def judge(self, results: Results) -> Line:
-        sides = [one.runs(results, MEASURE) for one in (self.first, self.second)]
-        if any(runs is None for runs in sides):
-            return _not_run(self.words, results, self.first, self.second)
-        first, second = (runs[0] for runs in sides if runs is not None)
-        # a seed changes no price, so any run stands against any other
-        pairs = [(a, b) for a in first for b in second if self._told(a, b)]
-        if not pairs or not same_questions([*first, *second]):
+        first, second = (
+            [run for key in one.experiments for run in results.get(key, ()) if self._price(run)]
+            for one in (self.first, self.second)
+        )
+        if self.what == "seconds":
+            first, second = _of_one_device(first, second)
+        if not first or not second or not same_questions([*first, *second]):
             return _not_run(self.words, results, self.first, self.second)
         needs = _missing(results, self.first, self.second)
-        shares = [self._price(a) / self._price(b) for a, b in pairs]
-        # the middle one, since something else on the machine may delay a run
-        ours = Interval(float(np.median(shares)), min(shares), max(shares), len(shares))
+        mine, theirs = ([self._price(run) for run in some] for some in (first, second))
+        # the middle ones, since something else on the machine may delay a run
+        middle = float(np.median(mine) / np.median(theirs))
+        ours = Interval(middle, min(mine) / max(theirs), max(mine) / min(theirs), len(mine))
+        enough = self.what == "passes" or min(len(mine), len(theirs)) >= SEEDS
         word = HOLDS if ours.high <= self.at_most else FAILS if ours.low > self.at_most else UNSURE
-        told = [list({run.seed: run for run in some}.values()) for some in zip(*pairs, strict=True)]
-        prices = [_amount(float(np.median([self._price(run) for run in some])), self.what) for some in told]
-        names = [_named(one, some) for one, some in zip((self.first, self.second), told, strict=True)]
         return Line(
             self.words,
-            _of_what_is_there(word, needs),
+            _of_what_is_there(word if enough else UNSURE, needs),
             f"{_times(ours)} the {self.what}",
             self.what,
             ours.value,
             needs=needs,
             sides=(
-                *(f"{name} {price}" for name, price in zip(names, prices, strict=True)),
-                f"{' and '.join(str(len(some)) for some in told)} runs",
+                self._side(self.first, mine),
+                self._side(self.second, theirs),
+                f"{len(mine)} and {len(theirs)} runs",
             ),
         )
 
+    def _side(self, one: Side, prices: Sequence[float]) -> str:
+        name = one.experiments[0].partition("/")[2].partition("-rate-")[0]
+        return f"{name} {_amount(float(np.median(prices)), self.what)}"
+
     def _price(self, run: Result) -> float:
+        """0 where it is not known: of a network as it comes, and the seconds of a run beside others."""
         return float(getattr(run.cost, self.what))
 
-    def _told(self, first: Result, second: Result) -> bool:
-        """Whether the cost of both is known, and can be compared."""
-        if self.what == "passes":
-            return bool(first.cost.passes and second.cost.passes)
-        same = first.facts.get("device") == second.facts.get("device")
-        return bool(same and first.cost.seconds and second.cost.seconds)
+
+def _of_one_device(first: Sequence[Result], second: Sequence[Result]) -> tuple[list[Result], list[Result]]:
+    """Of the device that most of both were run on."""
+
+    def of(device: object) -> tuple[list[Result], list[Result]]:
+        a, b = ([run for run in some if run.facts.get("device") == device] for some in (first, second))
+        return a, b
+
+    devices = dict.fromkeys(run.facts.get("device") for run in first)
+    return max((of(device) for device in devices), key=lambda both: min(map(len, both)), default=([], []))
 
 
 def middle_cost(runs: Sequence[Result]) -> Cost:
@@ -420,9 +450,14 @@ class Calibrated:
         ours = _over_seeds(known)
         word = HOLDS if ours.high <= self.at_most else FAILS if ours.low > self.at_most else UNSURE
         words = f"ECE {ours.value:.3f} [{max(ours.low, 0.0):.3f}, {ours.high:.3f}]"
-        return Line(
-            self.words, word, words, "ECE", ours.value, sides=(_seeds_in_words(ours.n),), seeds=ours.n
-        )
+        sides = (*self._order(found[0] if found else ()), _seeds_in_words(ours.n))
+        return Line(self.words, word, words, "ECE", ours.value, sides=sides, seeds=ours.n)
+
+    def _order(self, runs: Sequence[Result]) -> tuple[str, ...]:
+        """A prediction may be right on average and yet tell pairs apart badly."""
+        known = [run.calibration[self.how].get("spearman") for run in runs]
+        values = [float(one) for one in known if one is not None]
+        return (f"rank correlation with the true overlap {np.mean(values):.2f}",) if values else ()
 
 
 def _over_seeds(values: Sequence[float]) -> Interval:

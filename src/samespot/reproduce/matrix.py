@@ -29,8 +29,9 @@ OTHER_RATES = {"graded": (0.3, 1.0), "binary": (0.003, 0.03, 0.1)}
 ALL_RATES = (0.1, 0.3, 1.0)  # for all pairs of a batch
 TOWN_RATE = 1.0
 SOFT_SHARES = (0.0, 0.125, 0.5)  # of soft negatives beside one half of positives; batches A have 0.25
-# of each comparator about the default, 3 and 10 times it, as for graded; less or more where the best was at an end.
-# With SARE's defaults recall falls below that of the network as it comes, so it has less instead of more
+# of each comparator about the default, 3 and 10 times it, as for graded; less or more where the best was at an end
+# (AP is best at its lowest still). With SARE's defaults recall falls below that of the network as it comes, so it has
+# less instead of more
 LOSSES: dict[str, tuple[float, ...]] = {
     "ap": (0.004, 0.012, 0.04, 0.12, 0.4),
     "soft-contrastive": (0.01, 0.03, 0.1, 0.3, 1.0),

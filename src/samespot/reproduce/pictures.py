@@ -15,7 +15,7 @@ from samespot.figures.recall_curves import recall_over_dims_figure
 from samespot.figures.style import GREY, INK, house_style, save
 from samespot.reproduce.comparators import measured
 from samespot.reproduce.experiment import Floats, Result, read
-from samespot.reproduce.judgement import FAILS, HOLDS, UNSURE, Judged, Line, Results
+from samespot.reproduce.judgement import FAILS, HOLDS, UNSURE, Judged, Line, Results, Verdict
 from samespot.reproduce.scores import curve, mean_of, over_distances, over_overlaps, per_query, stacked
 
 COLOURS = {HOLDS: "#1f7a4d", FAILS: "#c8352b", UNSURE: GREY}
@@ -27,6 +27,8 @@ SOFT = {
     0.5: "vgg16-gem-soft-0.5",
 }
 MAIN = {"graded": "campus/vgg16-gem-graded", "binary": "campus/vgg16-gem-binary"}
+LARGE = 7  # comparisons of a group
+SPANNED = 0.9  # of a network's dims, at least, by any map that is no toy
 DPI = 110  # a page of figures should stay light
 
 
@@ -52,8 +54,7 @@ def draw_pictures(judged: Judged, folder: Path) -> list[Picture]:
 def _differences(judged: Judged, path: Path) -> bool:
     """A row a comparison, grouped by claim: where its interval lies from 0. Averages are diamonds."""
     groups = [
-        (v.claim.words, [line for line in (*v.judged, *v.averages) if line.interval is not None])
-        for v in judged.verdicts
+        (v.claim.words, [line for line in _drawn(v) if line.interval is not None]) for v in judged.verdicts
     ]
     groups = [(words, lines) for words, lines in groups if lines]
     if not groups:
@@ -68,16 +69,24 @@ def _differences(judged: Judged, path: Path) -> bool:
             )
             at += 1
             for line in lines:
-                _interval(axes, line, -at, "o" if line.sides else "D")
+                _interval(axes, line, -at, "D" if line.members else "o")
                 ticks.append((-at, line.words))
                 at += 1
         axes.axvline(0, color=INK, linewidth=0.8)
         axes.set_yticks([y for y, _ in ticks], [words for _, words in ticks], size=6.5)
         axes.set_ylim(-at + 0.3, 0.8)
         axes.grid(axis="y", visible=False)
-        axes.set_xlabel("difference [points], with its 95 % interval over queries and seeds")
+        axes.set_xlabel(
+            "difference [points], with its 95 % interval over queries and seeds; diamonds are averages"
+        )
         _save(figure, path)
     return True
+
+
+def _drawn(verdict: Verdict) -> list[Line]:
+    """Comparisons and averages; of large groups the average alone."""
+    large = {(one.group, one.measure) for one in verdict.averages if one.members > LARGE}
+    return [line for line in verdict.judged if (line.group, line.measure) not in large] + [*verdict.averages]
 
 
 def _interval(axes: Any, line: Line, y: float, marker: str) -> None:
@@ -127,13 +136,14 @@ def _dims(judged: Judged, path: Path) -> bool:
     if not series:
         return False
     recall_over_dims_figure(series, path, k=5)
+    _lighten(path)
     return True
 
 
 def _by_dims(runs: Sequence[Result]) -> dict[int, Interval]:
     """R@5 of each size, whitened on the map.
 
-    The largest stands at the network's own size, also where the map spans a little less, with each seed another.
+    The full size stands at the network's own, also where the map spans a little less, with each seed another.
     """
     sizes = [
         sorted(
@@ -143,7 +153,8 @@ def _by_dims(runs: Sequence[Result]) -> dict[int, Interval]:
     ]
     if len({len(some) for some in sizes}) != 1:
         return {}
-    dims = [one.dims for one in sizes[0][:-1]] + [runs[0].plain().dims]
+    dims, full = [one.dims for one in sizes[0]], runs[0].plain().dims
+    dims = [full if SPANNED * full <= size else size for size in dims]
     recalls = [mean_of(stacked(runs, answers, "R@5")) for answers in zip(*sizes, strict=True)]
     return dict(zip(dims, recalls, strict=True)) if recalls else {}
 
@@ -229,13 +240,18 @@ def _reliability(judged: Judged, path: Path) -> bool:
 
 
 def _save(figure: Any, path: Path) -> None:
-    """With a palette: a third of the bytes, and nobody sees it."""
     figure.set_dpi(DPI)
     import matplotlib as mpl
-    from PIL import Image
 
     with mpl.rc_context({"savefig.dpi": DPI}):
         save(figure, path)
+    _lighten(path)
+
+
+def _lighten(path: Path) -> None:
+    """With a palette: a third of the bytes, and nobody sees it."""
+    from PIL import Image
+
     with Image.open(path) as image:
         few = image.convert("RGB").quantize(256)
     few.save(path, optimize=True)
