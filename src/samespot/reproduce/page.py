@@ -370,7 +370,8 @@ The runs behind the page in samespot's docs are in its repository; this writes i
 
 ```text
 mkdir runs && tar xzf docs/results/reproduce.tgz -C runs
-samespot reproduce --collect --out runs --explained docs/results/reproduce.toml --page claims.md
+samespot reproduce --collect --out runs \\
+  --explained docs/results/reproduce.toml --page claims.md
 ```"""
 
 

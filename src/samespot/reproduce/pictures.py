@@ -76,9 +76,7 @@ def _differences(judged: Judged, path: Path) -> bool:
         axes.set_yticks([y for y, _ in ticks], [words for _, words in ticks], size=6.5)
         axes.set_ylim(-at + 0.3, 0.8)
         axes.grid(axis="y", visible=False)
-        axes.set_xlabel(
-            "difference [points], with its 95 % interval over queries and seeds; diamonds are averages"
-        )
+        axes.set_xlabel("difference [points] with its 95 % interval; diamonds are averages")
         _save(figure, path)
     return True
 
