@@ -223,3 +223,9 @@ def test_only_what_is_asked_for_is_listed(samespot, tmp_path):
     code, _, complaint = samespot("reproduce", "--list", "--only", "three-blocks")
     assert code == 2
     assert "--only three-blocks" in complaint
+
+
+def test_results_of_other_data_sets_are_collected_unasked(results):
+    Store(results).save(made_up("msls/vgg16-gem-graded", 0.7))
+    judged, _ = reproduce(ReproduceRequest(results, collect=True, device="cpu"))
+    assert "msls/vgg16-gem-graded" in judged.results

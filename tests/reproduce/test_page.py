@@ -12,7 +12,7 @@ from samespot.reproduce.claims import claims
 from samespot.reproduce.experiment import Answers, Cost, Result, Store, written
 from samespot.reproduce.judgement import Better, Calibrated, Cheaper, Claim, judge_all, side
 from samespot.reproduce.matrix import experiments
-from samespot.reproduce.page import explanations, page, write_page
+from samespot.reproduce.page import explanations, in_short, page, write_page
 
 STORED = Path(__file__).with_name("page.md")
 GRADED, BINARY, TRIPLET = (f"campus/vgg16-gem-{name}" for name in ("graded", "binary", "triplet-rate-0.04"))
@@ -65,6 +65,18 @@ def test_each_claim_has_its_word_in_the_table(judged):
     table = page(judged, "", {}, {}).partition("## Claims")[2].partition("##")[0]
     words = [row.split("|")[-2].strip() for row in table.splitlines() if row.startswith("| [")]
     assert words == ["✓ holds", "✗ does not hold", "✓ holds", "✗ does not hold", "– not run"]
+
+
+def test_one_comparison_holds_and_two_hold(seeds):
+    """Counted in words that fit."""
+    runs = [*seeds("x/a", 0.9), *seeds("x/b", 0.5), *seeds("x/c", 0.4)]
+    better, worse = Better("", side("x/a"), side("x/b")), Better("", side("x/c"), side("x/a"))
+
+    def short(*comparisons):
+        return in_short(judge_all([Claim("", "", "", "", comparisons)], runs).verdicts[0]).partition(";")[0]
+
+    assert short(better, worse) == "2 comparisons: 1 holds, 1 does not hold"
+    assert short(better, better, worse, worse) == "4 comparisons: 2 hold, 2 do not hold"
 
 
 def test_what_did_not_reproduce_is_said_with_its_explanation(judged):
