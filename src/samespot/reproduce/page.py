@@ -105,8 +105,8 @@ from {len(runs)} runs of {len(judged.results)} experiments ({", ".join(devices) 
 Intervals are 95 % over queries and seeds. A claim **holds** if the whole interval is on its side, does
 **not hold** if it is all on the other, and else one **cannot tell**; of several comparisons all must hold, and one that
 does not is enough. Where several ask the same, their average says how much it is on the whole, and decides nothing.
- With many comparisons one in forty crosses by chance. The photos are other and far fewer than the
-paper's, so it is the direction that can be reproduced, not the figure.
+With many comparisons one in forty crosses by chance. The photos are other and far fewer than the paper's, so it is the
+direction that can be reproduced, not the figure.
 {unfinished}"""
 
 
