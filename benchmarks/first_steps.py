@@ -18,13 +18,12 @@ from samespot.model.network import PlaceNet
 from samespot.overlap.annotate import label_by_distance, label_pairs
 from samespot.overlap.task import preset_tasks
 from samespot.training.images import Source
-from samespot.training.options import BATCH_LOSSES, LOSS_RATES, TUPLE_LOSSES
+from samespot.training.options import BATCH_LOSSES, GRADED_RATE, LOSS_RATES, TUPLE_LOSSES
 from samespot.training.presets import preset_options
 from samespot.training.sets import LabelledSet
 from samespot.training.trainer import build_net, train
 
 PHOTOS, TUPLES, RATE = 400, 10, 1e-3
-GRADED_RATE = 0.1
 
 
 def main() -> None:

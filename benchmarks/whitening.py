@@ -13,6 +13,7 @@ each number, and of whitening that is damped, which adds a share of the largest 
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -20,13 +21,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samespot.evaluation.cases import Case
+from samespot.evaluation.metrics import recall_at_k
 from samespot.reproduce.data_sets import DataSet, data_sets
 from samespot.retrieval.describe import describe
-from samespot.training.options import TrainingOptions
+from samespot.retrieval.search import search
+from samespot.retrieval.whitening import Whitening
 from samespot.training.trainer import build_net
 
 Floats = NDArray[np.float64]
-Axes = tuple[Floats, Floats, Floats]  # mean, variances from large to small, directions as columns
 SIZES = (64, 128, 256, 512)
 GROUPS = ((0, 16), (16, 64), (64, 128), (128, 256), (256, 384), (384, 512))
 FITTED_ON = (600, 1200, 2400, None)
@@ -46,30 +48,10 @@ def main() -> None:
     beside = sorted((given.data.resolve().parent / "weights").glob("vgg16*.safetensors"))
     if given.weights is None and not beside:
         arguments.error("no weights of VGG16 beside the data; give --weights FILE")
-    weights = given.weights or beside[0]
     with TemporaryDirectory() as work:
         campus = data_sets(given.data, {}, Path(work))["campus"]
-        case = campus.cases[0]
-        places, queries, training = descriptors(campus, weights, given.keep, given.device)
-    print(f"R@5 of {len(queries)} queries, map of {len(places)} photos, {places.shape[1]} dims")
-    print(f"as it comes: {recall(queries, places, case):.1f}\n")
-    on_map = axes_of(places)
-    print("directions, from large variance to small: correlation of a query with the photos of its place")
-    for (first, last), value in zip(GROUPS, correlations(queries, places, case, on_map), strict=True):
-        print(f"  {first + 1:>4} to {last:<4} {value:+.3f}")
-    print(
-        f"standard deviations: the largest is {np.sqrt(on_map[1][0] / on_map[1][-1]):.0f} times the smallest\n"
-    )
-    print("R@5, whitened " + "".join(f"{size:>8}" for size in SIZES))
-    print(row("on the map", on_map, queries, places, case))
-    dice = np.random.default_rng(0)
-    for number in FITTED_ON:
-        some = training if number is None else training[dice.permutation(len(training))[:number]]
-        print(row(f"on {len(some)} others", axes_of(some), queries, places, case))
-    print("\nR@5, full size, whitened on the map and damped")
-    for share in DAMPING:
-        asked, there = (whitened(x, on_map, places.shape[1], share) for x in (queries, places))
-        print(f"  {share:<6g} {recall(asked, there, case):.1f}")
+        places, queries, training = descriptors(campus, given.weights or beside[0], given.keep, given.device)
+    tell(campus.cases[0], places, queries, training)
 
 
 def descriptors(campus: DataSet, weights: Path, keep: Path | None, device: str) -> tuple[Floats, ...]:
@@ -77,8 +59,8 @@ def descriptors(campus: DataSet, weights: Path, keep: Path | None, device: str) 
     if keep is not None and keep.is_file():
         with np.load(keep) as there:
             return tuple(there[name] for name in ("map", "q", "train"))
-    options: TrainingOptions = campus.options.with_changes(backbone="vgg16", pool="gem", weights=str(weights))
-    net, case = build_net(options).eval(), campus.cases[0]
+    net = build_net(campus.options.with_changes(backbone="vgg16", pool="gem", weights=str(weights))).eval()
+    case = campus.cases[0]
     found = tuple(
         np.asarray(describe(net, photos, device=device).vectors, dtype=np.float64)
         for photos in (case.places, case.queries, campus.training_photos)
@@ -88,46 +70,49 @@ def descriptors(campus: DataSet, weights: Path, keep: Path | None, device: str) 
     return found
 
 
-def axes_of(vectors: Floats) -> Axes:
-    mean = vectors.mean(axis=0)
-    variances, directions = np.linalg.eigh(np.cov((vectors - mean).T))
-    return mean, variances[::-1], directions[:, ::-1]
+def tell(case: Case, places: Floats, queries: Floats, training: Floats) -> None:
+    full = places.shape[1]
+    print(f"R@5 of {len(queries)} queries, map of {len(places)} photos, {full} dims")
+    print(f"as it comes: {recall(case, queries, places):.1f}\n")
+    on_map = Whitening.fit(places, "the map")
+    print("directions, from large variance to small: correlation of a query with the photos of its place")
+    for (first, last), value in zip(GROUPS, correlations(case, queries, places, on_map), strict=True):
+        print(f"  {first + 1:>4} to {last:<4} {value:+.3f}")
+    times = np.sqrt(on_map.variances[0] / on_map.variances[-1])
+    print(f"standard deviations: the largest is {times:.0f} times the smallest\n")
+
+    def whitened(by: Whitening, size: int) -> float:
+        return recall(case, by(queries, size), by(places, size))
+
+    def row(words: str, by: Whitening) -> str:
+        return f"{words:<14}" + "".join(f"{whitened(by, size):>8.1f}" for size in SIZES)
+
+    print("R@5, whitened " + "".join(f"{size:>8}" for size in SIZES))
+    print(row("on the map", on_map))
+    dice = np.random.default_rng(0)
+    for number in FITTED_ON:
+        some = training if number is None else training[dice.permutation(len(training))[:number]]
+        print(row(f"on {len(some)} others", Whitening.fit(some, "others")))
+    print("\nR@5, full size, whitened on the map and damped")
+    for share in DAMPING:
+        damped = replace(on_map, variances=on_map.variances + share * on_map.variances[0])
+        print(f"  {share:<6g} {whitened(damped, full):.1f}")
 
 
-def whitened(vectors: Floats, axes: Axes, size: int, damping: float = 0.0) -> Floats:
-    mean, variances, directions = axes
-    scale = np.sqrt(variances[:size] + damping * variances[0])
-    result: Floats = (vectors - mean) @ directions[:, :size] / scale
-    return result
-
-
-def recall(queries: Floats, places: Floats, case: Case) -> float:
+def recall(case: Case, queries: NDArray[np.floating], places: NDArray[np.floating]) -> float:
     """R@5 [%] of the queries that have a photo of their place in the map."""
-    a, b = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (queries, places))
-    nearest = np.argsort(-(a @ b.T), axis=1)[:, :TOP]
-    found = [bool(np.isin(nearest[query], right).any()) for query, right in shown(case)]
-    return 100 * float(np.mean(found))
-
-
-def shown(case: Case) -> list[tuple[int, NDArray[np.int64]]]:
-    """Of each query that counts, the map photos of its place."""
     assert case.positives is not None
-    return [(query, right) for query, right in enumerate(case.positives) if len(right)]
+    return 100 * recall_at_k(search(queries, places, TOP).rows, case.positives, [TOP])[TOP]
 
 
-def correlations(queries: Floats, places: Floats, case: Case, axes: Axes) -> list[float]:
+def correlations(case: Case, queries: Floats, places: Floats, on_map: Whitening) -> list[float]:
     """Along each direction, of a query and the first three photos of its place; the mean of each group."""
-    mean, _, directions = axes
-    a, b = ((x - mean) @ directions for x in (queries, places))
-    pairs = [(query, one) for query, right in shown(case) for one in right[:3]]
+    assert case.positives is not None
+    a, b = ((vectors - on_map.mean) @ on_map.axes.T for vectors in (queries, places))
+    pairs = [(query, one) for query, right in enumerate(case.positives) for one in right[:3]]
     together = np.mean([a[query] * b[one] for query, one in pairs], axis=0)
     by_direction = together / np.sqrt((a**2).mean(axis=0) * (b**2).mean(axis=0))
     return [float(by_direction[first:last].mean()) for first, last in GROUPS]
-
-
-def row(words: str, axes: Axes, queries: Floats, places: Floats, case: Case) -> str:
-    values = [recall(whitened(queries, axes, k), whitened(places, axes, k), case) for k in SIZES]
-    return f"{words:<14}" + "".join(f"{value:>8.1f}" for value in values)
 
 
 if __name__ == "__main__":

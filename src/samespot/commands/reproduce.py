@@ -157,7 +157,7 @@ def _collected(asked: ReproduceRequest, store: Store) -> tuple[Judged, Outcome]:
     """What is there, whatever machine it is from; and what lacks, by the data that is named, else as it was told."""
     there = store.all()
     found = {one.experiment.partition("/")[0] for one in there}
-    names = [*at_hand(asked), *(name for name in KINDS if name in found - set(at_hand(asked)))]
+    names = list(dict.fromkeys([*at_hand(asked), *(name for name in KINDS if name in found)]))
     runs = planned(experiments(names), 1)
     asked_for = {run.experiment.key for run in runs}
     results = of_one_kind([one for one in there if one.experiment in asked_for])

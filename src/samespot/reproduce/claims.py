@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from samespot.reproduce.experiment import SMALL_DIMS
-from samespot.reproduce.judgement import Better, Calibrated, Cheaper, Claim, Comparison, Side, side
+from samespot.reproduce.judgement import SMALL, Better, Calibrated, Cheaper, Claim, Comparison, Side, side
 from samespot.reproduce.matrix import (
     ALL_RATES,
-    BINARY,
-    GRADED,
     LOSSES,
     NETVLAD_RATES,
     OTHER_RATES,
@@ -23,6 +20,7 @@ from samespot.reproduce.matrix import (
     TRUNKS,
 )
 from samespot.reproduce.scores import AP, OVER_DISTANCE, OVER_OVERLAP
+from samespot.training.options import BINARY_RATE, GRADED_RATE
 
 MATCHES = 0.03  # "matches" is at most 3 points below
 SAME_RECALL = 0.02  # "at least the same recall" is at most 2 points below
@@ -31,7 +29,7 @@ CALIBRATED = 0.1  # an expected calibration error up to this
 POOL_WORDS = {"gap": "average", "gem": "GeM", "netvlad16": "NetVLAD-16", "netvlad64": "NetVLAD-64"}
 OURS = "ours"
 AT_THEIR_RATES, AT_BEST = "at the paper's rates", "each at its best rate"
-PLAIN, SMALL = "plain", str(SMALL_DIMS)
+PLAIN = "plain"
 
 
 def claims(data: Sequence[str] = ("campus", "town", "redkitchen")) -> list[Claim]:
@@ -147,11 +145,11 @@ def claims(data: Sequence[str] = ("campus", "town", "redkitchen")) -> list[Claim
             )
             + tuple(
                 Better(
-                    f"redkitchen, {trunk}: graded − binary, both at rate {GRADED:g}",
+                    f"redkitchen, {trunk}: graded − binary, both at rate {GRADED_RATE:g}",
                     side(f"redkitchen/{trunk}-gap-graded"),
-                    side(f"redkitchen/{trunk}-gap-binary-rate-{GRADED:g}"),
+                    side(f"redkitchen/{trunk}-gap-binary-rate-{GRADED_RATE:g}"),
                     AP,
-                    group=f"both at rate {GRADED:g}",
+                    group=f"both at rate {GRADED_RATE:g}",
                 )
                 for trunk in TRUNKS
             ),
@@ -288,7 +286,7 @@ def _graded_beats_binary(name: str) -> list[Comparison]:
 
 
 def _in_town() -> tuple[Comparison, ...]:
-    rates = tuple(f"town/lite0-gem-binary-rate-{rate:g}" for rate in (BINARY, GRADED, TOWN_RATE))
+    rates = tuple(f"town/lite0-gem-binary-rate-{rate:g}" for rate in (BINARY_RATE, GRADED_RATE, TOWN_RATE))
     return tuple(
         Better(
             f"town, lite0, GeM, binary at its best rate{_whitened(descriptor)}",
@@ -365,14 +363,12 @@ def _strategies(name: str) -> list[Comparison]:
 def _all_pairs(streets: Sequence[str]) -> list[Comparison]:
     return [
         Better(
-            f"{name}: all − A"
-            + (", each at its best rate" if name == "campus" else "")
-            + ("" if descriptor == "plain" else ", 128 whitened"),
+            f"{name}: all − A" + (f", {AT_BEST}" if name == "campus" else "") + _whitened(descriptor),
             Side(tuple(f"{name}/vgg16-gem-all-rate-{rate:g}" for rate in ALL_RATES), descriptor),
             Side(_rates(name, "vgg16", "graded"), descriptor),
         )
         for name in streets
-        for descriptor in ("plain", "128")
+        for descriptor in (PLAIN, SMALL)
     ]
 
 
@@ -425,10 +421,10 @@ def _comparators() -> tuple[Comparison, ...]:
     """Each loss at the best of its three rates, graded as well, plain and whitened to 128 dims."""
     return tuple(
         Better(
-            f"campus: graded − {loss}" + ("" if descriptor == "plain" else ", 128 whitened"),
+            f"campus: graded − {loss}{_whitened(descriptor)}",
             Side(_rates("campus", "vgg16", "graded"), descriptor),
             Side(tuple(f"campus/vgg16-gem-{loss}-rate-{rate:g}" for rate in rates), descriptor),
         )
         for loss, rates in LOSSES.items()
-        for descriptor in ("plain", "128")
+        for descriptor in (PLAIN, SMALL)
     )

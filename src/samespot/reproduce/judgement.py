@@ -124,6 +124,11 @@ def word_for(interval: Interval, least: float) -> Word:
     return FAILS if round(interval.high - least, PRINTED) < 0 else UNSURE
 
 
+def word_below(interval: Interval, at_most: float) -> Word:
+    """Whether a price or an error is at most so much."""
+    return HOLDS if interval.high <= at_most else FAILS if interval.low > at_most else UNSURE
+
+
 # ---- who is compared ----
 
 
@@ -272,13 +277,11 @@ class Better:
         )
 
     def apart(self, results: Results) -> Apart | None:
-        """What both sides differ by, for an average; None as long as anything of it is not run."""
+        """Both sides, for an average; None as long as anything of them is not run."""
         both = _both(self.first, self.second, results, self.measure)
         if both is None or _missing(results, self.first, self.second):
             return None
-        run = both[0][0][0]
-        data = run.experiment.partition("/")[0]
-        return Apart(data, run.queries, self.group, self.measure, self.slack, *self._values(both))
+        return Apart(self, both[0][0][0], *self._values(both))
 
     def _values(self, both: tuple[Runs, Runs]) -> list[Floats]:
         return [stacked(runs, answers, self.measure) for runs, answers in both]
@@ -288,11 +291,8 @@ class Better:
 class Apart:
     """Both sides of a comparison, (seeds, q) each."""
 
-    data: str
-    queries: str
-    group: str
-    measure: str
-    slack: float
+    comparison: Better
+    run: Result  # any of them
     first: Floats
     second: Floats
 
@@ -306,7 +306,8 @@ def _averages(claim: Claim, results: Results) -> tuple[Line, ...]:
     groups: dict[tuple[str, str, str, float], list[Apart]] = {}
     for one in known:
         if one is not None:
-            groups.setdefault((one.queries, one.group, one.measure, one.slack), []).append(one)
+            asked = one.comparison
+            groups.setdefault((one.run.queries, asked.group, asked.measure, asked.slack), []).append(one)
     return tuple(_average(some) for some in groups.values() if len(some) > 1 and _one_shape(some))
 
 
@@ -315,19 +316,18 @@ def _one_shape(some: Sequence[Apart]) -> bool:
 
 
 def _average(some: Sequence[Apart]) -> Line:
-    first, second = (
-        np.mean(sides, axis=0) for sides in zip(*((one.first, one.second) for one in some), strict=True)
-    )
+    asked, data = some[0].comparison, some[0].run.experiment.partition("/")[0]
+    first, second = (np.mean(side, axis=0) for side in ([x.first for x in some], [x.second for x in some]))
     between = difference(first, second)
     return Line(
-        f"{some[0].data}, {some[0].group}: the average of {len(some)}",
-        word_for(between, -some[0].slack),
-        f"{between.points()} {some[0].measure}",
-        some[0].measure,
+        f"{data}, {asked.group}: the average of {len(some)}",
+        word_for(between, -asked.slack),
+        f"{between.points()} {asked.measure}",
+        asked.measure,
         between.value,
         between,
         seeds=len(first),
-        group=some[0].group,
+        group=asked.group,
         members=len(some),
     )
 
@@ -377,7 +377,7 @@ class Cheaper:
         middle = float(np.median(mine) / np.median(theirs))
         ours = Interval(middle, min(mine) / max(theirs), max(mine) / min(theirs), len(mine))
         enough = self.what == "passes" or min(len(mine), len(theirs)) >= SEEDS
-        word = HOLDS if ours.high <= self.at_most else FAILS if ours.low > self.at_most else UNSURE
+        word = word_below(ours, self.at_most)
         return Line(
             self.words,
             _of_what_is_there(word if enough else UNSURE, needs),
@@ -448,7 +448,7 @@ class Calibrated:
         if not known or len(known) < len(errors):
             return _not_run(self.words, results, self.one)
         ours = _over_seeds(known)
-        word = HOLDS if ours.high <= self.at_most else FAILS if ours.low > self.at_most else UNSURE
+        word = word_below(ours, self.at_most)
         words = f"ECE {ours.value:.3f} [{max(ours.low, 0.0):.3f}, {ours.high:.3f}]"
         sides = (*self._order(found[0] if found else ()), _seeds_in_words(ours.n))
         return Line(self.words, word, words, "ECE", ours.value, sides=sides, seeds=ours.n)

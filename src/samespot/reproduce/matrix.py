@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from samespot.reproduce.experiment import SMALL_DIMS, Experiment
-from samespot.training.options import TUPLE_LOSSES, TrainingOptions
+from samespot.training.options import BINARY_RATE, GRADED_RATE, TUPLE_LOSSES, TrainingOptions
 
 TUPLES = 10  # a step: with ten negatives each about as many photos as 64 pairs
 TRUNKS = {"vgg16": "vgg16", "lite0": "efficientnet_lite0", "resnet50": "resnet50"}
@@ -23,8 +23,7 @@ POOLS = {
     "resnet50": ("gap", "gem"),
 }
 CHANNELS = {"vgg16": 512, "lite0": 1280, "resnet50": 2048}
-# the paper's rates; and further ones, since what suits one loss may not suit another
-GRADED, BINARY = 0.1, 0.01
+# beside the paper's, since what suits one loss may not suit another
 OTHER_RATES = {"graded": (0.3, 1.0), "binary": (0.003, 0.03, 0.1)}
 ALL_RATES = (0.1, 0.3, 1.0)  # for all pairs of a batch
 TOWN_RATE = 1.0
@@ -100,7 +99,7 @@ def _town() -> list[Experiment]:
     return [
         graded,
         *(_like(replace(graded, labels=labels), f"lite0-gem-{labels}", {}) for labels in ("strong", "3d")),
-        *(_rated("town", "lite0", "binary", rate) for rate in (BINARY, 0.1, TOWN_RATE)),
+        *(_rated("town", "lite0", "binary", rate) for rate in (BINARY_RATE, 0.1, TOWN_RATE)),
         *(_like(graded, f"lite0-gem-{batches}", {"batches": batches}) for batches in ("all", "D")),
         _untrained("town", "lite0"),
     ]
@@ -112,7 +111,7 @@ def _redkitchen() -> list[Experiment]:
     plain = [replace(_like(one, one.name, {}), labels="graded", whiten=()) for one in both]
     return [
         *plain,
-        *(_at_rate(one, GRADED) for one in plain if one.changes["batches"] == "binary"),
+        *(_at_rate(one, GRADED_RATE) for one in plain if one.changes["batches"] == "binary"),
     ]
 
 
@@ -150,7 +149,7 @@ def _trained(data: str, trunk: str, pool: str, kind: str) -> Experiment:
             "backbone": TRUNKS[trunk],
             "pool": pool,
             "batches": "binary" if binary else "A",
-            "learning_rate": BINARY if binary else GRADED,
+            "learning_rate": BINARY_RATE if binary else GRADED_RATE,
         },
         whiten=_many(trunk) if simple and pool == "gem" else _sizes(trunk, pool),
         whiten_on_training=simple,

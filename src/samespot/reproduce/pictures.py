@@ -27,7 +27,7 @@ SOFT = {
     0.5: "vgg16-gem-soft-0.5",
 }
 MAIN = {"graded": "campus/vgg16-gem-graded", "binary": "campus/vgg16-gem-binary"}
-LARGE = 7  # comparisons of a group
+LARGE = 7  # of groups of more comparisons the average alone is drawn
 SPANNED = 0.9  # of a network's dims, at least, by any map that is no toy
 DPI = 110  # a page of figures should stay light
 
