@@ -27,6 +27,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
 
+from samespot.images.sources import wait_for
 from samespot.model.network import PlaceNet
 from samespot.places.table import Places
 from samespot.retrieval.describe import (
@@ -37,7 +38,6 @@ from samespot.retrieval.describe import (
     precision_name,
     tuned_for,
 )
-from samespot.training.images import wait_for
 
 WARM_UP = 4  # blocks before the clock starts
 REFERENCE_BATCH, REFERENCE_WORKERS = 16, 4

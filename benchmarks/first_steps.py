@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
+from samespot.images.sources import Source
 from samespot.model.network import PlaceNet
 from samespot.overlap.annotate import label_by_distance, label_pairs
 from samespot.overlap.task import preset_tasks
-from samespot.training.images import Source
 from samespot.training.options import BATCH_LOSSES, GRADED_RATE, LOSS_RATES, TUPLE_LOSSES
 from samespot.training.presets import preset_options
 from samespot.training.sets import LabelledSet

@@ -25,10 +25,10 @@ import numpy as np
 import torch
 
 from samespot import PlaceNet
-from samespot.retrieval.rerank.matching import mutual_nearest
-from samespot.retrieval.rerank.patch_netvlad import WITHIN, PatchNetVLAD, fused, learn_projection
-from samespot.retrieval.rerank.patch_netvlad import PatchOptions as Options
-from samespot.retrieval.rerank.spatial_scoring import homography_inliers
+from samespot.matching.mutual import mutual_nearest
+from samespot.matching.patch_netvlad import WITHIN, PatchNetVLAD, fused, learn_projection
+from samespot.matching.patch_netvlad import PatchOptions as Options
+from samespot.matching.spatial_scoring import homography_inliers
 
 VIEWS = 10  # map photos of a place
 STRIDE = 32  # of the network

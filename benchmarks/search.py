@@ -165,7 +165,7 @@ def memory(what: str) -> int:
 
 def measure_approximate(rows: int, queries: int = 1000, k: int = 10, dims: int = 128) -> dict[str, Any]:
     """Exact search, then each index built and searched, with its recall and its speed as a ratio to exact."""
-    from samespot.retrieval.approximate import build_index, recall_against_exact, search_index
+    from samespot.retrieval.engines.approximate import build_index, recall_against_exact, search_index
     from samespot.retrieval.search import search
 
     centres = unit(np.random.default_rng(2), max(rows // 50, 1), dims)

@@ -29,13 +29,13 @@ from typing import Any
 import numpy as np
 import torch
 
+from samespot.images.sources import FileImages
 from samespot.model.network import PlaceNet
 from samespot.overlap.annotate import label_pairs
 from samespot.places.table import Places
 from samespot.training.batches import Batches
 from samespot.training.fabric import launch
 from samespot.training.gradient import Learner
-from samespot.training.images import FileImages
 from samespot.training.logbook import read_metrics
 from samespot.training.loss import pair_losses
 from samespot.training.options import TrainingOptions

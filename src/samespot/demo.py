@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from samespot.errors import InputError
 from samespot.overlap.annotate import label_pairs, label_within
 from samespot.overlap.labels import PairLabels
-from samespot.overlap.task import Progress
 from samespot.places.table import Places
+from samespot.progress import Progress
 
 if TYPE_CHECKING:
     from samespot.evaluation.cases import Case

@@ -11,9 +11,9 @@ from samespot.evaluation.compare import compare
 from samespot.evaluation.evaluate import EvaluationOptions, GivenWhitening, Other, evaluate
 from samespot.evaluation.protocol import Protocol
 from samespot.evaluation.results import Evaluation
+from samespot.matching.reranker import Reranking
 from samespot.overlap.annotate import label_pairs
 from samespot.retrieval.descriptors import Descriptors
-from samespot.retrieval.rerank.reranker import Reranking
 from samespot.retrieval.whitening import Whitening
 
 PLACES = 40

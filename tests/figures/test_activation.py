@@ -9,9 +9,9 @@ from torch import nn
 from samespot.errors import InputError
 from samespot.figures import activation
 from samespot.figures.activation import activation_figure, activation_maps, overlay
+from samespot.images.preprocess import Preprocessing
 from samespot.model.backbone import Trunk
 from samespot.model.network import PlaceNet
-from samespot.model.preprocess import Preprocessing
 from samespot.model.weights import Start
 
 SIZE = (16, 24)

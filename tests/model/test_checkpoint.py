@@ -8,10 +8,10 @@ import torch
 from safetensors.torch import save_file
 
 from samespot.errors import InputError
+from samespot.images.preprocess import Preprocessing
 from samespot.model import checkpoint
 from samespot.model.checkpoint import read_folder, read_tensors, write_folder
 from samespot.model.network import PlaceNet
-from samespot.model.preprocess import Preprocessing
 
 
 @pytest.fixture

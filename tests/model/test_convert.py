@@ -8,9 +8,9 @@ from torchvision.models import vgg
 
 from samespot.cli import convert as convert_command
 from samespot.errors import InputError
+from samespot.images.preprocess import Preprocessing
 from samespot.model.convert import convert_reference
 from samespot.model.network import PlaceNet
-from samespot.model.preprocess import Preprocessing
 
 RESNETS = {
     "resnet18": torchvision.models.resnet18,

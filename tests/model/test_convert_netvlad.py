@@ -13,9 +13,9 @@ from samespot.cli import convert as convert_command
 from samespot.commands.convert import convert_file
 from samespot.errors import InputError
 from samespot.evaluation.results import Evaluation
+from samespot.images.preprocess import Preprocessing
 from samespot.model.convert import convert
 from samespot.model.network import PlaceNet
-from samespot.model.preprocess import Preprocessing
 from samespot.retrieval.whitening import Whitening
 
 # VGG16: channels, and where the map is halved

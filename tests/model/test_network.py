@@ -7,8 +7,8 @@ from PIL import Image
 from torch import nn
 
 from samespot.errors import InputError
+from samespot.images.preprocess import Preprocessing
 from samespot.model.network import PlaceNet
-from samespot.model.preprocess import Preprocessing
 
 FAMILIES = [
     "resnet18",

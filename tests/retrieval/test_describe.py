@@ -13,12 +13,12 @@ import torch
 from PIL import Image
 
 from samespot.errors import InputError
+from samespot.images import sources as images_module
 from samespot.model.network import PlaceNet
 from samespot.places.table import Places
 from samespot.retrieval import describe as module
 from samespot.retrieval.describe import blocks_left, describe
 from samespot.retrieval.descriptors import Descriptors
-from samespot.training import images as images_module
 
 BATCH = 4
 COUNT = 14  # three blocks and a half

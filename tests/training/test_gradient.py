@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from samespot.images.preprocess import Preprocessing
+from samespot.images.sources import FileImages, Loaded
 from samespot.model.network import PlaceNet
-from samespot.model.preprocess import Preprocessing
 from samespot.training.batches import Batches
 from samespot.training.gradient import Learner
-from samespot.training.images import FileImages, Loaded
 from samespot.training.loss import GeneralizedContrastiveLoss, all_pairs_loss
 from samespot.training.mining import Tuples
 from samespot.training.tuple_losses import sare_joint_losses, triplet_losses

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from samespot.errors import InputError
+from samespot.images.sources import FileImages, Loaded
 from samespot.model.network import PlaceNet
 from samespot.training import multi_similarity_loss
 from samespot.training.batches import batches_of
 from samespot.training.gradient import Learner
-from samespot.training.images import FileImages, Loaded
 from samespot.training.objectives import OBJECTIVES, model_notes, objective_of
 from samespot.training.options import BATCH_LOSSES, TrainingOptions
 from samespot.training.trainer import build_net, train

@@ -11,7 +11,7 @@ from rich.box import SIMPLE
 from rich.table import Table
 
 from samespot.console import err, files_written, out, plain, progress_bar
-from samespot.overlap.task import Progress
+from samespot.progress import Progress
 
 if TYPE_CHECKING:
     from samespot.demo import DemoResult

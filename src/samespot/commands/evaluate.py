@@ -27,9 +27,10 @@ from samespot.evaluation.protocol import Protocol
 from samespot.evaluation.protocols import protocol_named
 from samespot.evaluation.table_cases import table_case
 from samespot.model.network import PlaceNet
-from samespot.overlap.task import Progress, Within
+from samespot.overlap.task import Within
 from samespot.places.catalogue import data_set, open_places
 from samespot.places.table import Places
+from samespot.progress import Progress
 from samespot.retrieval.describe import OnBadImage, Precision, describe
 from samespot.retrieval.descriptors import Descriptors, facts_in
 

@@ -21,7 +21,7 @@ from samespot.figures.calibration import acceptance_figure, reliability_figure
 from samespot.figures.gallery import GalleryMatch, GalleryRow, gallery_figure, sample_rows
 from samespot.figures.pair_curves import pair_curve_figure
 from samespot.figures.recall_curves import recall_at_k_figure, recall_over_dims_figure, recall_over_figure
-from samespot.overlap.task import Progress
+from samespot.progress import Progress
 from samespot.retrieval.search import Found
 
 SHOWN = 4  # matches of a query in the gallery

@@ -19,9 +19,10 @@ from samespot.commands.words import (
 from samespot.errors import InputError
 from samespot.overlap.annotate import Panoramas, UnknownHeading
 from samespot.overlap.sector import MEASURES
-from samespot.overlap.task import LabelTask, Points, Progress, Rule, Sectors, preset_tasks
+from samespot.overlap.task import LabelTask, Points, Rule, Sectors, preset_tasks
 from samespot.places.catalogue import open_places, pose_frame
 from samespot.places.table import MissingImages, Places
+from samespot.progress import Progress
 
 if TYPE_CHECKING:
     from samespot.overlap.scene import Scene

@@ -22,8 +22,8 @@ from samespot.figures.report_runs import (
 )
 from samespot.model.network import PlaceNet
 from samespot.overlap.annotate import label_pairs
-from samespot.overlap.task import Progress
 from samespot.places.table import Places
+from samespot.progress import Progress
 
 PHOTOS = 4  # whose activation maps are shown
 PAIRS = 600  # of the t-SNE

@@ -27,7 +27,7 @@ from samespot.reproduce.page import MARKS, in_short
 from samespot.reproduce.run import Outcome, Run, chosen, planned, run_matrix, seconds_left
 
 if TYPE_CHECKING:
-    from samespot.overlap.task import Progress
+    from samespot.progress import Progress
     from samespot.reproduce.measure import Bench
 
 USUAL = ("campus", "town", "redkitchen")  # data sets whose experiments are always in the matrix

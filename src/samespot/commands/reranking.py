@@ -11,18 +11,12 @@ from samespot.commands.words import one_of, parse_size, refuse_ineffective
 from samespot.errors import InputError
 from samespot.evaluation.cases import Case
 from samespot.evaluation.evaluate import MAP, Describe, Other
+from samespot.matching.local_features import Geometry, XFeat, XFeatOptions, photo_size
+from samespot.matching.patch_netvlad import PatchNetVLAD, PatchOptions, Scoring, learn_projection, netvlad_of
+from samespot.matching.reranker import TOP, FeatureStore, Reranking
 from samespot.model.network import PlaceNet
-from samespot.overlap.task import Progress
+from samespot.progress import Progress
 from samespot.retrieval.describe import OnBadImage, device_named
-from samespot.retrieval.rerank.local_features import Geometry, XFeat, XFeatOptions, photo_size
-from samespot.retrieval.rerank.patch_netvlad import (
-    PatchNetVLAD,
-    PatchOptions,
-    Scoring,
-    learn_projection,
-    netvlad_of,
-)
-from samespot.retrieval.rerank.reranker import TOP, FeatureStore, Reranking
 
 By = Literal["patch-netvlad", "xfeat"]
 OF_PATCHES = ("rerank_dims", "rerank_patches", "rerank_scoring")

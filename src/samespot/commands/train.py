@@ -12,8 +12,9 @@ from typing import Any
 from samespot.commands.words import flag_of, parse_size, parse_within, refuse_absent_gpu, refuse_ineffective
 from samespot.errors import InputError
 from samespot.overlap.labels import PairLabels
-from samespot.overlap.task import LabelTask, Progress, SoftDistance, Within, preset_tasks, run_task
+from samespot.overlap.task import LabelTask, SoftDistance, Within, preset_tasks, run_task
 from samespot.places.catalogue import open_places
+from samespot.progress import Progress
 from samespot.training.loss import parse_class_weights
 from samespot.training.objectives import objective_of
 from samespot.training.options import TUPLE_LOSSES, TrainingOptions

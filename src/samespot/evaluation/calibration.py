@@ -261,7 +261,7 @@ class IsotonicCalibration:
 
     def save(self, path: str | Path) -> Path:
         """Write the knots as json, whole or not at all."""
-        from samespot.model.checkpoint import write_whole
+        from samespot.files import write_whole
 
         path = Path(path)
         facts = {

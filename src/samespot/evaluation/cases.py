@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from samespot.errors import InputError
 from samespot.overlap.labels import PairLabels
-from samespot.overlap.task import Progress
 from samespot.places.table import Places
+from samespot.progress import Progress
 from samespot.retrieval.exclusion import Exclusion
 
 Rows = NDArray[np.int64]

@@ -26,12 +26,12 @@ from samespot.evaluation.trust import (
     sectors_of,
     surroundings,
 )
+from samespot.matching.reranker import Reranking, rerank
 from samespot.overlap.labels import PairLabels
-from samespot.overlap.task import Progress
 from samespot.places.table import Places
+from samespot.progress import Progress
 from samespot.retrieval.descriptors import Descriptors
 from samespot.retrieval.exclusion import Exclusion
-from samespot.retrieval.rerank.reranker import Reranking, rerank
 from samespot.retrieval.search import Found, resolve_device, search
 from samespot.retrieval.whitening import MOST_IMAGES, Whitening
 

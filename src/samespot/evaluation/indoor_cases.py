@@ -14,10 +14,10 @@ from samespot.errors import InputError
 from samespot.evaluation.cases import Case, Rows
 from samespot.evaluation.protocol import Protocol
 from samespot.overlap.labels import POSITIVE, PairLabels
-from samespot.overlap.task import Progress
 from samespot.places import seven_scenes
 from samespot.places.table import Places
 from samespot.places.wording import first_few
+from samespot.progress import Progress
 from samespot.retrieval.exclusion import Exclusion
 
 KS = (1, 2, 3, 4, 5, 10, 15, 20, 25)  # of the authors' evaluation script

@@ -17,9 +17,10 @@ from samespot.evaluation.msls_key_lists import find_key_lists, rows_of_keys
 from samespot.evaluation.positives import Overlap, graded_truth, rows_within, sequences_found
 from samespot.evaluation.protocol import Protocol
 from samespot.overlap.labels import PairLabels, check_choice, tables_meta
-from samespot.overlap.task import Progress, Sectors
+from samespot.overlap.task import Sectors
 from samespot.places import msls
 from samespot.places.table import Places
+from samespot.progress import Progress
 
 METRES, DEGREES = 25.0, 40.0
 TASKS = ("im2im", "im2seq", "seq2im", "seq2seq")  # query to map

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from samespot.evaluation.cases import Rows
 from samespot.overlap.annotate import label_within
 from samespot.overlap.labels import PairLabels
-from samespot.overlap.task import LabelTask, Progress, Sectors, run_task
+from samespot.overlap.task import LabelTask, Sectors, run_task
 from samespot.places.table import Places
+from samespot.progress import Progress
 from samespot.retrieval.exclusion import Exclusion
 
 Overlap = Callable[[Progress | None], PairLabels]

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from samespot.errors import InputError
 from samespot.evaluation.intervals import Interval
-from samespot.model.checkpoint import write_whole
+from samespot.files import write_whole
 
 FORMAT = 1
 NAME = "evaluation.json"

@@ -238,7 +238,7 @@ def _unzipped(path: Path) -> str:
 
 
 def _put(path: Path, content: bytes) -> None:
-    from samespot.model.checkpoint import write_whole
+    from samespot.files import write_whole
 
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

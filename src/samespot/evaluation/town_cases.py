@@ -14,8 +14,8 @@ from samespot.evaluation.positives import rows_within
 from samespot.evaluation.protocol import Protocol
 from samespot.overlap.annotate import label_within
 from samespot.overlap.labels import PairLabels, tables_meta
-from samespot.overlap.task import Progress
 from samespot.places.table import Places
+from samespot.progress import Progress
 
 METRES, DEGREES = 10.0, 40.0
 REACH = 130.0  # [m] depth reaches 65 m, so photos farther apart share nothing

@@ -114,7 +114,7 @@ def small_photo(path: Path, longest: int = SHARPEST) -> NDArray[np.uint8]:
     """A photo as a network sees it, upright, (h, w, 3), its longer side at most so many pixels."""
     from PIL import Image
 
-    from samespot.model.preprocess import read_image
+    from samespot.images.reading import read_image
 
     image = Image.fromarray(read_image(path).permute(1, 2, 0).numpy())
     image.thumbnail((longest, longest))

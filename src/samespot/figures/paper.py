@@ -58,7 +58,7 @@ from samespot.figures.paper_photos import (
 )
 from samespot.figures.report_runs import ReportRun
 from samespot.figures.style import house_style
-from samespot.overlap.task import Progress
+from samespot.progress import Progress
 
 Format = Literal["pdf", "svg", "png"]
 # None where the runs do not hold what the figure needs

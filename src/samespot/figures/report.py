@@ -20,8 +20,8 @@ from samespot.figures.report_sections.recall import recall
 from samespot.figures.report_sections.settings import settings
 from samespot.figures.report_sections.summary import summary
 from samespot.figures.report_sections.training import label_histograms, training_curves
-from samespot.model.checkpoint import write_whole
-from samespot.overlap.task import Progress
+from samespot.files import write_whole
+from samespot.progress import Progress
 
 SCRIPTS = ("plots.js", "sector_map.js", "explorer.js", "page.js")
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import pickle
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,6 +19,7 @@ from safetensors.torch import save as safetensors_bytes
 from torch import Tensor
 
 from samespot.errors import InputError
+from samespot.files import write_whole
 
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
@@ -50,19 +50,6 @@ def write_folder(folder: str | Path, tensors: Mapping[str, Tensor], config: Mapp
             f"{folder}: cannot write the model ({error.strerror or error}); free space?"
         ) from None
     return folder
-
-
-def write_whole(path: Path, content: bytes | memoryview) -> None:
-    """Put a file in place at once: a reader, or a kill, sees the old one or the new one."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        with partial.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def read_folder(folder: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

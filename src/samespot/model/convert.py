@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from samespot.errors import InputError
+from samespot.images.preprocess import Preprocessing
 from samespot.model.backbone import SHORT_NAMES, build_trunk
 from samespot.model.checkpoint import listed, read_tensors
 from samespot.model.netvlad_files import (
@@ -30,7 +31,6 @@ from samespot.model.netvlad_files import (
 )
 from samespot.model.network import PlaceNet
 from samespot.model.pooling import POOLS
-from samespot.model.preprocess import Preprocessing
 from samespot.model.weights import Start, load_trunk
 
 CONVERTIBLE = tuple(name for name in SHORT_NAMES if name != "efficientnet_lite0")

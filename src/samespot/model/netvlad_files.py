@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from samespot.errors import InputError
+from samespot.images.preprocess import Preprocessing
 from samespot.model.backbone import build_trunk
 from samespot.model.netvlad import NetVLAD
 from samespot.model.network import PlaceNet
-from samespot.model.preprocess import Preprocessing
 from samespot.model.weights import Start, load_trunk
 
 BACKBONE = "vgg16"

@@ -21,12 +21,12 @@ from torch.nn import functional
 
 import samespot
 from samespot.errors import InputError
+from samespot.images.preprocess import Preprocessing
 from samespot.model.backbone import build_trunk, run_stages
 from samespot.model.checkpoint import listed, read_folder, tensors_digest, write_folder
 from samespot.model.folding import fold_batch_norms
 from samespot.model.netvlad import NetVLAD, cut_for_netvlad
 from samespot.model.pooling import check_pool, make_pool
-from samespot.model.preprocess import Preprocessing
 from samespot.model.weights import Start, start_trunk
 
 FORMAT = 1  # of the model folder

@@ -7,7 +7,6 @@ Output `descriptors`: float32 (n, d), L2-normalised.
 from __future__ import annotations
 
 import copy
-import os
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from samespot.errors import InputError
+from samespot.files import whole_file
 from samespot.model.network import PlaceNet
 
 TOLERANCE = 1e-4  # largest difference of a descriptor value between torch and onnxruntime
@@ -43,20 +43,17 @@ def export_onnx(net: PlaceNet, path: str | Path) -> float:
     model = _FromPixels(copy.deepcopy(net)).cpu().eval()
     height, width = net.preprocessing.size
     noise = torch.rand((3, 3, height, width), generator=torch.Generator().manual_seed(0)) * 255.0
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _write(model, noise[:2], partial)
-        difference = max(_difference(model, some, partial) for some in (noise[:1], noise))
-        if not difference <= TOLERANCE:
-            raise InputError(
-                f"{path}: onnxruntime differs from torch by {difference:.1e}; this backbone does not export"
-            )
-        os.replace(partial, path)
+        with whole_file(path) as partial:
+            _write(model, noise[:2], partial)
+            difference = max(_difference(model, some, partial) for some in (noise[:1], noise))
+            if not difference <= TOLERANCE:
+                raise InputError(
+                    f"{path}: onnxruntime differs from torch by {difference:.1e}; this backbone does not export"
+                )
     except OSError as error:
         raise InputError(f"{path}: cannot write the ONNX file ({error.strerror or error})") from None
-    finally:
-        partial.unlink(missing_ok=True)
     return difference
 
 

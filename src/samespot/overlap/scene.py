@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -17,10 +17,10 @@ from samespot.overlap.visibility import PackedSets, similarity_rows, visible_poi
 from samespot.places import colmap, seven_scenes
 from samespot.places.camera import Camera
 from samespot.places.table import Places
+from samespot.progress import Progress
 
 Occlusion = Literal["none", "depth", "cloud"]
 OCCLUSIONS: tuple[Occlusion, ...] = get_args(Occlusion)
-Progress = Callable[[str, int, int], None]  # what is being done, how much of it is done, of how much
 
 
 @dataclass(frozen=True)

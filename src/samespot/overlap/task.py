@@ -22,12 +22,11 @@ from samespot.overlap.nearness import METRES, STEEPNESS, reach_of
 from samespot.overlap.sector import Measure
 from samespot.places.catalogue import data_set, open_places
 from samespot.places.table import MissingImages, Places
+from samespot.progress import Progress
 
 if TYPE_CHECKING:
     from samespot.overlap.scene import Occlusion, Scene
     from samespot.places.camera import Camera
-
-Progress = Callable[[str, int, int], None]  # what is being done, how much of it is done, of how much
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from samespot.errors import InputError
+from samespot.files import whole_file, write_json
 from samespot.places.geodesy import far_apart, grid_headings, move, plane, same_plane, to_metres
 from samespot.places.pose import POSE as POSE
 from samespot.places.wording import first_few
@@ -140,17 +141,8 @@ class Places:
         """Write `.csv` or `.parquet`, and beside it `<file>.meta.json` with projection, drops and notes."""
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
-        scratch = path.with_name(f".{path.name}.part")
-        if path.suffix == ".parquet":
-            try:
-                self.table.to_parquet(scratch, index=False)
-            except (TypeError, ValueError) as error:  # pyarrow's: a column of mixed kinds
-                scratch.unlink(missing_ok=True)
-                fault = f"cannot be written as parquet: {_first_line(error)}"
-                raise InputError(f"{path}: {fault}; try .csv") from error
-        elif path.suffix == ".csv":
-            self.table.to_csv(scratch, index=False)
-        else:
+        writers: dict[str, Any] = {".csv": self.table.to_csv, ".parquet": self.table.to_parquet}
+        if path.suffix not in writers:
             raise InputError(f"{path}: a table of places is written as .csv or .parquet")
         root = os.path.relpath(self.root, path.parent) if self.root.exists() else str(self.root)
         meta = {
@@ -159,9 +151,13 @@ class Places:
             "dropped": self.dropped,
             "notes": list(self.notes),
         }
-        os.replace(scratch, path)
-        scratch.write_text(json.dumps(meta, indent=1) + "\n")
-        os.replace(scratch, _meta_path(path))
+        try:
+            with whole_file(path) as partial:
+                writers[path.suffix](partial, index=False)
+        except (TypeError, ValueError) as error:  # pyarrow's: a column of mixed kinds
+            fault = f"cannot be written as parquet: {_first_line(error)}"
+            raise InputError(f"{path}: {fault}; try .csv") from error
+        write_json(_meta_path(path), meta)
         return path
 
     @classmethod

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from samespot.errors import InputError
 from samespot.overlap.labels import PairLabels
-from samespot.overlap.task import Progress, preset_tasks
+from samespot.overlap.task import preset_tasks
 from samespot.places.table import Places
+from samespot.progress import Progress
 from samespot.training.options import TrainingOptions
 from samespot.training.presets import preset, preset_options
 

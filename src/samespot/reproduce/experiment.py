@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samespot.errors import InputError
-from samespot.model.checkpoint import write_whole
+from samespot.files import write_whole
 from samespot.training.options import FREE, TrainingOptions
 
 FORMAT = 1

@@ -24,10 +24,13 @@ from samespot.evaluation.metrics import distances_to_retrieved, gains, ideal_gai
 from samespot.evaluation.protocols import protocol_named
 from samespot.evaluation.results import Variant
 from samespot.evaluation.threshold_curves import CURVE_K
+from samespot.images.listing import ImageList
+from samespot.images.sources import FileImages, Kept, Source, keep_images
+from samespot.matching.reranker import FeatureStore, Reranking
 from samespot.model.network import PlaceNet
 from samespot.model.weights import hub_is_reachable, wheel_version
-from samespot.overlap.task import Progress
 from samespot.places.table import Places
+from samespot.progress import Progress
 from samespot.reproduce.data_sets import TRAINING, DataSet
 from samespot.reproduce.experiment import (
     ELSEWHERE,
@@ -43,10 +46,8 @@ from samespot.reproduce.matrix import options_of
 from samespot.reproduce.scores import precision_by_query
 from samespot.retrieval.describe import Describer, default_batch_size, describe, device_named, precision_name
 from samespot.retrieval.descriptors import Descriptors
-from samespot.retrieval.rerank.reranker import FeatureStore, Reranking
-from samespot.training.images import FileImages, Kept, Source, keep_images
 from samespot.training.options import FREE, TrainingOptions
-from samespot.training.sets import ImageList, LabelledSet
+from samespot.training.sets import LabelledSet
 from samespot.training.trainer import build_net, train
 
 if TYPE_CHECKING:
@@ -254,11 +255,11 @@ class Bench:
             return None
         store = FeatureStore(self.work / "local-features" / experiment.rerank)
         if experiment.rerank == "xfeat":
-            from samespot.retrieval.rerank.local_features import XFeat, XFeatOptions, photo_size
+            from samespot.matching.local_features import XFeat, XFeatOptions, photo_size
 
             size = photo_size(other.places) or XFeatOptions().size
             return Reranking(XFeat(XFeatOptions(size=size), self.where), TOP, store=store)
-        from samespot.retrieval.rerank.patch_netvlad import PatchNetVLAD, learn_projection
+        from samespot.matching.patch_netvlad import PatchNetVLAD, learn_projection
 
         vectors = described(other.places, other.name).vectors
         projection = learn_projection(vectors, other.name, device=self.where.type)
@@ -286,10 +287,10 @@ def _reranking_facts(name: str | None) -> dict[str, Any]:
     if name is None:
         return {}
     if name == "xfeat":
-        from samespot.retrieval.rerank.local_features import XFeatOptions
+        from samespot.matching.local_features import XFeatOptions
 
         return {"top": TOP, **asdict(XFeatOptions())}
-    from samespot.retrieval.rerank.patch_netvlad import PatchOptions
+    from samespot.matching.patch_netvlad import PatchOptions
 
     return {"top": TOP, **asdict(PatchOptions())}
 

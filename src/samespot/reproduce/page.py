@@ -7,7 +7,7 @@ from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 
 from samespot.errors import InputError
-from samespot.model.checkpoint import write_whole
+from samespot.files import write_whole
 from samespot.reproduce.comparators import Measured, measured
 from samespot.reproduce.experiment import SEEDS, Cost, Result
 from samespot.reproduce.judgement import FAILS, HOLDS, NOT_RUN, UNSURE, Claim, Judged, Line, Verdict, Word

@@ -23,15 +23,16 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from samespot.errors import InputError
+from samespot.images.listing import ImageList
+from samespot.images.prefetch import Prefetched
+from samespot.images.sources import BadImages, FileImages, Loaded, require_room
 from samespot.model.folding import fold_batch_norms
 from samespot.model.network import PlaceNet
 from samespot.overlap.labels import check_choice
-from samespot.overlap.task import Progress
 from samespot.places.table import Places
+from samespot.progress import Progress
 from samespot.retrieval.descriptors import Begun, Descriptors, DescriptorWriter, about, facts_in
 from samespot.training.batches import Batch
-from samespot.training.images import BadImages, FileImages, Loaded, Prefetched, require_room
-from samespot.training.sets import ImageList
 
 Precision = Literal["auto", "32", "bf16"]
 OnBadImage = Literal["fail", "skip"]

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samespot.errors import InputError
+from samespot.files import read_json, write_json
 from samespot.places.table import Places
 
 FORMAT = 1
@@ -296,20 +297,12 @@ def _mapped(path: Path) -> np.memmap[Any, Any] | None:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read ({error}); delete its folder and describe again") from None
-    if not isinstance(content, dict):
-        raise InputError(f"{path}: expected a JSON object; delete its folder and describe again")
-    return content
+    return read_json(path, "delete its folder and describe again")
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
-    from samespot.model.checkpoint import write_whole
-
     with _one_line(path):
-        write_whole(path, (json.dumps(content, indent=1) + "\n").encode())
+        write_json(path, content)
 
 
 def _write_at(file: int, offset: int, content: memoryview) -> None:

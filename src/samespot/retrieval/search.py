@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from samespot.errors import InputError
 from samespot.overlap.labels import check_choice
-from samespot.overlap.task import Progress
+from samespot.progress import Progress
 from samespot.retrieval.exclusion import Exclusion
 
 Vectors = NDArray[
@@ -155,12 +155,12 @@ def _pick_engine(name: EngineName, device: str, excluded: Exclusion | None) -> E
     if name != "torch" and device != "cpu":
         raise InputError(f"engine {name} works on the CPU, not on {device}; leave it to auto")
     if name == "faiss":
-        from samespot.retrieval.faiss_engine import FaissEngine
+        from samespot.retrieval.engines.faiss import FaissEngine
 
         if excluded is not None:
             raise InputError("engine faiss cannot exclude pairs; leave the engine to auto")
         return FaissEngine()
-    from samespot.retrieval.matrix_engine import NumpyEngine, TorchEngine
+    from samespot.retrieval.engines.matrix import NumpyEngine, TorchEngine
 
     return NumpyEngine() if name == "numpy" else TorchEngine(device)
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samespot.errors import InputError
-from samespot.overlap.task import Progress
+from samespot.progress import Progress
 from samespot.retrieval.products import NumpyProducts, Products, products_on
 
 Vectors = NDArray[
@@ -195,7 +195,7 @@ class Whitening:
         """Write a safetensors file, at once: a reader sees the old one or the new one."""
         from safetensors.numpy import save
 
-        from samespot.model.checkpoint import write_whole
+        from samespot.files import write_whole
 
         path = Path(path)
         about = {

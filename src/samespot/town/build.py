@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samespot.errors import InputError
-from samespot.overlap.task import Progress
+from samespot.files import write_json
 from samespot.places.pose import POSE
 from samespot.places.table import Places
+from samespot.progress import Progress
 from samespot.town.noise import Noise, measured
 from samespot.town.plan import QUARTERS, Plan
 from samespot.town.render import facing, intrinsics_of, render
@@ -85,7 +86,7 @@ def build_town(
         del table["depth"]
     places = Places.build(root, table, source=root, missing_images="ignore")
     places.save(root / "places.csv")
-    _write_json(root / "town.json", {**asked, "depth_reach": REACH, "plan": describe_plan(town.plan)})
+    write_json(root / "town.json", {**asked, "depth_reach": REACH, "plan": describe_plan(town.plan)})
     return Places.read(root / "places.csv")
 
 
@@ -212,9 +213,3 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
         "lamps": listed(plan.lamps[:, :2]),
         "wall": listed(plan.wall),
     }
-
-
-def _write_json(path: Path, said: dict[str, Any]) -> None:
-    scratch = path.with_name(f".{path.name}.part")
-    scratch.write_text(json.dumps(said, indent=1) + "\n")
-    os.replace(scratch, path)

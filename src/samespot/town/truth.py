@@ -13,11 +13,11 @@ from samespot.errors import InputError
 from samespot.overlap.cloud import PointCloud, fuse_depth, read_depth
 from samespot.overlap.labels import Block, PairLabels, refuse_empty_tables, tables_meta
 from samespot.overlap.scene import Scene
-from samespot.overlap.task import Progress
 from samespot.overlap.visibility import PackedSets, similarity_rows, visible_points
 from samespot.places.camera import Camera
 from samespot.places.pose import PoseFrame, ground_pose
 from samespot.places.table import Places
+from samespot.progress import Progress
 from samespot.town.render import intrinsics_of
 
 FRAME = PoseFrame()  # x east, y north, z up

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from samespot.images.sources import send
 from samespot.training.batches import random_stream
-from samespot.training.images import send
 
 
 @dataclass(frozen=True)

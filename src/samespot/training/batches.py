@@ -14,9 +14,10 @@ from numba import njit
 from numpy.typing import NDArray
 
 from samespot.errors import InputError
+from samespot.images.listing import ImageList
 from samespot.overlap.labels import POSITIVE
 from samespot.training.in_batch import InBatchSimilarity
-from samespot.training.sets import ImageList, LabelledSet, images_of
+from samespot.training.sets import LabelledSet, images_of
 from samespot.training.strategies import PairClass, Strategy, strategy_named
 
 if TYPE_CHECKING:  # its defaults come from the loss, and so with torch

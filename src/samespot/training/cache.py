@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from samespot.errors import InputError
-from samespot.model.checkpoint import tensors_digest, write_whole
-from samespot.model.preprocess import Preprocessing
-from samespot.training.images import FileImages, Kept, in_blocks, require_room, wait_for
-from samespot.training.sets import ImageList
+from samespot.files import write_whole
+from samespot.images.listing import ImageList
+from samespot.images.preprocess import Preprocessing
+from samespot.images.sources import FileImages, Kept, in_blocks, require_room, wait_for
+from samespot.model.checkpoint import tensors_digest
 
 Tick = Callable[[int], None]
 _LAYOUT = 2  # of the files in the folder; older ones did not say why an image was bad

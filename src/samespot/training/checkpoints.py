@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from samespot.errors import InputError
-from samespot.model.checkpoint import write_whole
+from samespot.files import write_whole
 
 _NAME = re.compile(r"step-(\d{9})\.pt$")
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}

@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from samespot.errors import InputError
+from samespot.images.sources import in_blocks
 from samespot.model.netvlad import NetVLAD
-from samespot.training.images import in_blocks
 
 # 50,000 features, as NetVLAD's implementations take
 PHOTOS, PER_PHOTO = 500, 100

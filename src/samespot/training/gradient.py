@@ -22,10 +22,10 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from samespot.images.sources import Loaded, send
 from samespot.model.network import PlaceNet
 from samespot.training.augment import Augmentation, draw_augmentation
 from samespot.training.batches import Batch
-from samespot.training.images import Loaded, send
 from samespot.training.objectives import objective_of
 from samespot.training.options import TrainingOptions
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from samespot.model.checkpoint import write_whole
+from samespot.files import write_whole
 
 
 class Logbook:

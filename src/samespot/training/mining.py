@@ -20,10 +20,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from samespot.errors import InputError
+from samespot.images.listing import ImageList
+from samespot.images.sources import in_blocks, send
 from samespot.overlap.labels import POSITIVE
 from samespot.training.batches import Batch, View, located, random_stream, shuffled
-from samespot.training.images import in_blocks, send
-from samespot.training.sets import ImageList, LabelledSet, images_of
+from samespot.training.sets import LabelledSet, images_of
 
 if TYPE_CHECKING:
     from samespot.training.options import TrainingOptions

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-
-import numpy as np
-from numpy.typing import NDArray
 
 from samespot.errors import InputError
+from samespot.images.listing import ImageList
 from samespot.overlap.labels import PairLabels
 from samespot.places.table import Places
 
@@ -37,34 +34,6 @@ class LabelledSet:
     @cached_property
     def digests(self) -> tuple[str, str]:
         return self.queries.digest(), self.places.digest()
-
-
-class ImageList:
-    """Every image of some tables by one number, so that one photo has one number wherever it appears."""
-
-    def __init__(self, tables: list[Places]) -> None:
-        self._names: list[NDArray[np.object_]] = []
-        self._roots: list[Path] = []
-        self._starts = [0]
-        self.first: list[int] = []  # for each table given: the number of its first image
-        known: dict[tuple[str, str], int] = {}
-        for table in tables:
-            key = (str(table.root), table.digest())
-            if key not in known:
-                known[key] = self._starts[-1]
-                self._names.append(table.table["image"].to_numpy(dtype=object))
-                self._roots.append(table.root)
-                self._starts.append(self._starts[-1] + len(table))
-            self.first.append(known[key])
-
-    def __len__(self) -> int:
-        return self._starts[-1]
-
-    def path(self, number: int) -> Path:
-        if not 0 <= number < len(self):
-            raise IndexError(f"image {number} of {len(self)}")
-        table = int(np.searchsorted(self._starts, number, side="right")) - 1
-        return self._roots[table] / str(self._names[table][number - self._starts[table]])
 
 
 def images_of(sets: list[LabelledSet]) -> ImageList:

@@ -9,7 +9,6 @@ run/tensorboard/     curves
 
 from __future__ import annotations
 
-import json
 import math
 import signal
 import threading
@@ -27,10 +26,13 @@ from numpy.typing import NDArray
 
 import samespot
 from samespot.errors import InputError
-from samespot.model.checkpoint import write_whole
+from samespot.files import read_json, write_json
+from samespot.images.listing import ImageList
+from samespot.images.prefetch import Prefetched
+from samespot.images.preprocess import Preprocessing
+from samespot.images.sources import BadImages, FileImages, Source, in_blocks, keep_images, send, wait_for
 from samespot.model.netvlad import NetVLAD
 from samespot.model.network import PlaceNet
-from samespot.model.preprocess import Preprocessing
 from samespot.training.batches import Batch, batches_of
 from samespot.training.cache import fingerprint_of, keep_features
 from samespot.training.checkpoints import (
@@ -43,22 +45,12 @@ from samespot.training.checkpoints import (
 from samespot.training.cluster_start import PHOTOS, start_clusters
 from samespot.training.fabric import launch
 from samespot.training.gradient import Learner, StepStats
-from samespot.training.images import (
-    BadImages,
-    FileImages,
-    Prefetched,
-    Source,
-    in_blocks,
-    keep_images,
-    send,
-    wait_for,
-)
 from samespot.training.logbook import Logbook, ProgressBar
 from samespot.training.mining import Mined, Tuples, tuples_of
 from samespot.training.objectives import model_notes, objective_of
 from samespot.training.options import TUPLE_LOSSES, TrainingOptions, differences
 from samespot.training.schedule import Schedule, schedule_of, total_steps
-from samespot.training.sets import ImageList, LabelledSet
+from samespot.training.sets import LabelledSet
 from samespot.training.validation import Validation, nearest, recall
 
 __all__ = ["TrainingResult", "TrainingStopped", "train"]
@@ -502,7 +494,7 @@ class _Loop:
         if not (begun and resume):
             self._make_folder()
             return None
-        config = _read_config(self.run / "config.json")
+        config = read_json(self.run / "config.json", "delete the run folder and start again")
         changed = differences(config.get("options", {}), self.options.to_dict())
         if changed:
             raise InputError(f"{self.run}: cannot be resumed with other settings: {'; '.join(changed)}")
@@ -553,7 +545,7 @@ class _Loop:
             "model": net.config(),
         }
         if self.writes:
-            write_whole(self.run / "config.json", (json.dumps(config, indent=1) + "\n").encode())
+            write_json(self.run / "config.json", config)
         for line in self.options.lines():
             self.say(line)
         self.say("resolved to " + ", ".join(f"{name} {value}" for name, value in resolved.items()))
@@ -636,7 +628,7 @@ class _Loop:
             training_seconds=round(self._earlier_seconds + self._seconds, 3),
         )
         if self.writes:
-            write_whole(self.run / "result.json", (json.dumps(result.to_dict(), indent=1) + "\n").encode())
+            write_json(self.run / "result.json", result.to_dict())
         return result
 
     def _all_bad(self, reasons: dict[int, str]) -> dict[int, str]:
@@ -707,14 +699,6 @@ def _optimiser(options: TrainingOptions, net: PlaceNet, device: torch.device) ->
     if options.optimiser == "adamw":
         return torch.optim.AdamW(trained, rate, weight_decay=decay, fused=fused)
     return torch.optim.SGD(trained, rate, momentum=options.momentum, weight_decay=decay, fused=fused)
-
-
-def _read_config(path: Path) -> dict[str, Any]:
-    try:
-        config = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: cannot be read ({error}); delete the run folder and start again") from None
-    return config if isinstance(config, dict) else {}
 
 
 def _contiguous(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:

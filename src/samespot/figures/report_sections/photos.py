@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from samespot.overlap.task import Progress
+from samespot.progress import Progress
 
 SIDE = 200  # [px] longer side
 QUALITY = 70

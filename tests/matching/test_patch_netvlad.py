@@ -6,11 +6,9 @@ import torch
 from PIL import Image
 
 from samespot import InputError, Places
-from samespot.model.netvlad import NetVLAD
-from samespot.model.network import PlaceNet
-from samespot.retrieval.rerank import map_features
-from samespot.retrieval.rerank.matching import mutual_nearest
-from samespot.retrieval.rerank.patch_netvlad import (
+from samespot.matching import map_features
+from samespot.matching.mutual import mutual_nearest
+from samespot.matching.patch_netvlad import (
     PatchNetVLAD,
     PatchOptions,
     fused,
@@ -19,8 +17,10 @@ from samespot.retrieval.rerank.patch_netvlad import (
     projected_patches,
     square_sums,
 )
-from samespot.retrieval.rerank.reranker import FeatureStore, rerank
-from samespot.retrieval.rerank.spatial_scoring import homography_inliers, rapid_score
+from samespot.matching.reranker import FeatureStore, rerank
+from samespot.matching.spatial_scoring import homography_inliers, rapid_score
+from samespot.model.netvlad import NetVLAD
+from samespot.model.network import PlaceNet
 from samespot.retrieval.search import Found
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -86,7 +86,7 @@ def test_patches_are_projected_as_whitening_projects(pool):
 
 
 def test_a_projection_is_learned_of_at_most_so_many_photos(monkeypatch):
-    monkeypatch.setattr("samespot.retrieval.rerank.patch_netvlad.FITTED_ON_AT_MOST", 20)
+    monkeypatch.setattr("samespot.matching.patch_netvlad.FITTED_ON_AT_MOST", 20)
     vectors = np.random.default_rng(0).normal(size=(50, 6)).astype(np.float32)
     assert learn_projection(vectors, "x").images == 20
     assert learn_projection(vectors[:15], "x").images == 15

@@ -8,8 +8,8 @@ import torch
 from PIL import Image
 
 from samespot import InputError, Places
-from samespot.model.preprocess import Preprocessing
-from samespot.retrieval.rerank.reranker import FeatureStore, rerank
+from samespot.images.preprocess import Preprocessing
+from samespot.matching.reranker import FeatureStore, rerank
 from samespot.retrieval.search import Found
 
 

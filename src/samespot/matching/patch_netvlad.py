@@ -19,17 +19,17 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from samespot.errors import InputError
+from samespot.images.preprocess import Preprocessing
+from samespot.matching.map_features import MapFeatures
+from samespot.matching.mutual import mutual_nearest, photos_at_once
+from samespot.matching.reranker import Features
+from samespot.matching.spatial_scoring import inlier_counts, rapid_score
 from samespot.model.backbone import run_stages
 from samespot.model.checkpoint import tensors_digest
 from samespot.model.netvlad import NetVLAD
 from samespot.model.network import PlaceNet
-from samespot.model.preprocess import Preprocessing
 from samespot.overlap.labels import check_choice
-from samespot.overlap.task import Progress
-from samespot.retrieval.rerank.map_features import MapFeatures
-from samespot.retrieval.rerank.matching import mutual_nearest, photos_at_once
-from samespot.retrieval.rerank.reranker import Features
-from samespot.retrieval.rerank.spatial_scoring import inlier_counts, rapid_score
+from samespot.progress import Progress
 from samespot.retrieval.whitening import Whitening
 
 Scoring = Literal["ransac", "rapid"]

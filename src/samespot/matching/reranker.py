@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from samespot.errors import InputError
-from samespot.model.preprocess import Preprocessing
-from samespot.overlap.task import Progress
+from samespot.images.listing import ImageList
+from samespot.images.preprocess import Preprocessing
+from samespot.images.sources import BadImages, FileImages, require_room
 from samespot.places.table import Places
+from samespot.progress import Progress
 from samespot.retrieval.describe import OnBadImage, blocks_left
 from samespot.retrieval.descriptors import Begun, Descriptors, DescriptorWriter, facts_in
 from samespot.retrieval.search import Found
-from samespot.training.images import BadImages, FileImages, require_room
-from samespot.training.sets import ImageList
 
 TOP = 100  # of each list are compared once more
 Features = NDArray[np.float16]  # (n, width) all local features of a photo in a row; all zero: it has none

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from samespot.retrieval.rerank.matching import mutual_nearest, photos_at_once
+from samespot.matching.mutual import mutual_nearest, photos_at_once
 
 
 def unit(rng, *shape):

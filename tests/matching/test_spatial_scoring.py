@@ -4,7 +4,7 @@ import numba
 import numpy as np
 import pytest
 
-from samespot.retrieval.rerank.spatial_scoring import homography_inliers, inlier_counts, rapid_score
+from samespot.matching.spatial_scoring import homography_inliers, inlier_counts, rapid_score
 
 GRID = np.stack(np.meshgrid(np.arange(20.0), np.arange(15.0)), axis=-1).reshape(-1, 2)
 TILTED = np.array([[1.1, 0.2, 3.0], [-0.1, 0.9, 2.0], [0.004, 0.008, 1.0]])

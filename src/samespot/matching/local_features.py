@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from samespot.errors import InputError
+from samespot.images.preprocess import Preprocessing
+from samespot.images.reading import read_image
+from samespot.matching.map_features import MapFeatures
+from samespot.matching.mutual import mutual_nearest, photos_at_once
+from samespot.matching.reranker import Features
 from samespot.model.checkpoint import tensors_digest
-from samespot.model.preprocess import Preprocessing, read_image
 from samespot.overlap.labels import check_choice
 from samespot.places.table import Places
-from samespot.retrieval.rerank.map_features import MapFeatures
-from samespot.retrieval.rerank.matching import mutual_nearest, photos_at_once
-from samespot.retrieval.rerank.reranker import Features
 
 Geometry = Literal["fundamental", "homography"]
 NAME = "xfeat"

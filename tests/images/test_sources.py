@@ -8,10 +8,11 @@ import torch
 from PIL import Image
 
 from samespot.errors import InputError
-from samespot.model.preprocess import Preprocessing
-from samespot.training import images as images_module
+from samespot.images import sources as images_module
+from samespot.images.prefetch import Prefetched
+from samespot.images.preprocess import Preprocessing
+from samespot.images.sources import BadImages, FileImages, keep_images, require_room
 from samespot.training.batches import Batches
-from samespot.training.images import BadImages, FileImages, Prefetched, keep_images, require_room
 from samespot.training.sets import images_of
 from samespot.training.trainer import train
 

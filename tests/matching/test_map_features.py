@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from samespot.retrieval.rerank import map_features
-from samespot.retrieval.rerank.map_features import SHARE, MapFeatures, fits
+from samespot.matching import map_features
+from samespot.matching.map_features import SHARE, MapFeatures, fits
 
 CPU = torch.device("cpu")
 

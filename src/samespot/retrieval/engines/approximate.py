@@ -8,7 +8,6 @@ for maps that memory cannot hold; give `search_index` the descriptor file to re-
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samespot.errors import InputError
+from samespot.files import whole_file
 from samespot.overlap.labels import check_choice
-from samespot.overlap.task import Progress
+from samespot.progress import Progress
 from samespot.retrieval.search import BLOCK_BYTES, Block, Found, Vectors, offer, read_block, search
 
 Kind = Literal["hnsw", "ivfpq"]
@@ -64,16 +64,13 @@ class ApproximateIndex:
     def save(self, path: str | Path) -> Path:
         """Write faiss's own format, at once: a reader sees the old one or the new one."""
         path = Path(path)
-        partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            _faiss().write_index(self.index, str(partial))
-            os.replace(partial, path)
+            with whole_file(path) as partial:
+                _faiss().write_index(self.index, str(partial))
         except (OSError, RuntimeError) as error:
             reason = str(error).strip().splitlines()[-1]
             raise InputError(f"{path}: cannot write the index ({reason}); free space?") from None
-        finally:
-            partial.unlink(missing_ok=True)
         return path
 
     @classmethod

@@ -6,7 +6,8 @@ import torch
 from PIL import Image
 
 from samespot.errors import InputError
-from samespot.model.preprocess import Preprocessing, read_image
+from samespot.images.preprocess import Preprocessing
+from samespot.images.reading import read_image
 
 CAFFE = Preprocessing(
     size=(2, 2), mean=(103.939, 116.779, 123.68), std=(1, 1, 1), channels="BGR", value_range=255.0

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from samespot import InputError
-from samespot.retrieval.approximate import (
+from samespot.retrieval.engines.approximate import (
     ApproximateIndex,
     build_hnsw,
     build_index,

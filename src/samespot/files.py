@@ -1,0 +1,132 @@
+"""Files and folders that appear whole or not at all: a reader, or a kill, sees the old one or the new one."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import platform
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from samespot.errors import InputError
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Yields a hidden path beside `path` to write to; on success it becomes `path`, else it goes."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        yield partial
+        with partial.open("rb") as file:
+            os.fsync(file.fileno())
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def write_whole(path: Path, content: bytes | memoryview) -> None:
+    with whole_file(path) as partial:
+        partial.write_bytes(content)
+
+
+def write_json(path: Path, content: Any, indent: int | None = 1) -> Path:
+    """Plain json with a line break at its end."""
+    write_whole(path, (json.dumps(content, indent=indent) + "\n").encode())
+    return path
+
+
+def read_json(path: Path, advice: str) -> dict[str, Any]:
+    """The json object in a file; one line with `advice` where there is none."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror or error}); {advice}") from None
+    except ValueError as error:
+        raise InputError(f"{path}: not valid json ({error}); {advice}") from None
+    if not isinstance(content, dict):
+        raise InputError(f"{path}: holds no json object; {advice}")
+    return content
+
+
+@contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """Yields a hidden folder beside `folder` to fill; on success it takes its place, else it goes.
+
+    A kill leaves what was there before, and the hidden folder, which the next writer to the same place removes.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    _sweep_scratch(folder)
+    scratch = _scratch_folder(folder)
+    try:
+        yield scratch
+        replace_folder(scratch, folder)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _scratch_folder(folder: Path) -> Path:
+    """A new hidden folder beside `folder`, named after the machine and process that writes it."""
+    prefix = f".{folder.name}.part-{platform.node()}-{os.getpid()}-"
+    return Path(tempfile.mkdtemp(prefix=prefix, dir=folder.parent))
+
+
+def _sweep_scratch(folder: Path) -> None:
+    """Remove scratch folders of `folder` whose process on this machine was killed.
+
+    Other machines may be writing on a shared disk; theirs are left alone. So is what was moved away
+    (see `replace_folder`) and never replaced.
+    """
+    old = r"(\.old)?" if folder.exists() else ""
+    pattern = re.compile(re.escape(f".{folder.name}.part-{platform.node()}-") + rf"(\d+)-[^-.]+{old}")
+    for beside in folder.parent.iterdir():
+        match = pattern.fullmatch(beside.name)
+        if match is not None and not _runs(int(match[1])):
+            shutil.rmtree(beside, ignore_errors=True)
+
+
+def _runs(process: int) -> bool:
+    """Whether a process of this number is running. Where that cannot be asked without harm, yes."""
+    if os.name != "posix":  # elsewhere os.kill ends the process
+        return True
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:  # it runs, for another user
+        pass
+    return True
+
+
+def replace_folder(scratch: Path, folder: Path) -> None:
+    """Put a finished scratch folder in the place of `folder`, and remove what was there.
+
+    On Linux the two are exchanged in one step, so that at any moment `folder` is the old or the new one. Where the
+    system or the disk cannot do that, the old one is moved away first: a kill between the two moves leaves no
+    `folder`, but both under hidden names beside it (`.<name>.part-…`, and the old one with `.old` at its end).
+    """
+    os.chmod(scratch, 0o755)  # mkdtemp makes it private
+    if not folder.exists():
+        os.rename(scratch, folder)
+    elif _exchange(scratch, folder):
+        shutil.rmtree(scratch)
+    else:
+        old = scratch.with_name(scratch.name + ".old")
+        os.rename(folder, old)
+        os.rename(scratch, folder)
+        shutil.rmtree(old)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Let two folders trade names in one step; False where that is not possible."""
+    here, exchange = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError, TypeError):  # not Linux, or a C library without it
+        return False
+    return bool(rename(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0)

@@ -1,0 +1,205 @@
+"""An option is typed once: its name, default, help, limits and how its words are read, in one field of a dataclass.
+
+From such a class come the keyword arguments of the library, the flags of the command line with their help and
+defaults, and what a run writes down. No torch and no tables in here: `samespot train --help` reads these classes.
+
+An error names a parameter in backquotes, `micro_pairs` or with a value `on_bad_image=skip`; the command line turns
+that into the flag (`samespot.cli.bridge`).
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import Field, dataclass, field, fields, replace
+from functools import cache
+from pathlib import Path
+from types import NoneType
+from typing import Any, Literal, Self, Union, get_args, get_origin, get_type_hints
+
+from samespot.errors import InputError
+
+Parse = Callable[[str], Any]
+
+
+@dataclass(frozen=True)
+class About:
+    """What a field says of itself besides its default."""
+
+    help: str
+    panel: str = ""  # heading under which `--help` lists it
+    parse: Parse | None = None  # from what was typed, where the type alone does not say it
+    least: float | None = None
+    above: float | None = None
+    most: float | None = None
+    below: float | None = None
+    default: str | None = None  # in words, where the value does not say it
+    argument: bool = False  # given by position
+    metavar: str | None = None
+    flag: str | None = None  # where it is not the name with dashes
+    writes: Literal["", "file", "folder"] = ""  # a path that is written: tried before any work is done
+
+
+def option(default: Any, help: str, **about: Any) -> Any:
+    """A field of an `Options` class. default: a value, or `...` where one must be given."""
+    metadata = {"about": About(help, **about)}
+    return field(metadata=metadata) if default is ... else field(default=default, metadata=metadata)
+
+
+def about(one: Field[Any]) -> About | None:
+    """What a field says of itself; None where it is not for users."""
+    found: About | None = one.metadata.get("about")
+    return found
+
+
+@cache
+def hints(cls: Any) -> dict[str, Any]:
+    return get_type_hints(cls)
+
+
+def choices(hint: Any) -> tuple[Any, ...]:
+    """The words that a type allows, where it is made of words alone."""
+    parts = [part for part in _parts(hint) if part is not NoneType]
+    if parts and all(get_origin(part) is Literal for part in parts):
+        return tuple(word for part in parts for word in get_args(part))
+    return ()
+
+
+def _parts(hint: Any) -> tuple[Any, ...]:
+    import types
+
+    return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+
+
+@dataclass(frozen=True)
+class Options:
+    """Checked when made: words are read, choices and limits kept. Subclasses check what couples fields."""
+
+    def __post_init__(self) -> None:
+        known_types = hints(self.__class__)  # type: ignore[arg-type]
+        for one in fields(self):
+            if (known := about(one)) is not None:
+                value = checked(one.name, getattr(self, one.name), known_types[one.name], known)
+                object.__setattr__(self, one.name, value)
+
+    @classmethod
+    def of(cls, typed: Mapping[str, Any]) -> Self:
+        """From what a user gave. What was given and would do nothing is refused; an unknown name, too."""
+        refuse_unknown(typed, cls)
+        made = cls(**typed)
+        made.refuse_ineffective(set(typed))
+        return made
+
+    def refuse_ineffective(self, typed: set[str]) -> None:
+        """Raise for what was given and would do nothing (`ineffective`)."""
+
+    def with_changes(self, **changes: Any) -> Self:
+        return replace(self, **changes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain json."""
+        return {one.name: _plain(getattr(self, one.name)) for one in fields(self)}
+
+    def lines(self) -> list[str]:
+        """One line for each setting, to print."""
+        values = self.to_dict()
+        width = max(map(len, values))
+        return [f"{name:<{width}}  {value}" for name, value in values.items()]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return list(value)
+    return str(value) if isinstance(value, Path) else value
+
+
+def names(*classes: type[Options]) -> list[str]:
+    return [one.name for cls in classes for one in fields(cls)]
+
+
+def split(typed: Mapping[str, Any], *classes: type[Options]) -> list[dict[str, Any]]:
+    """What was given, sorted by the class that knows it; a name that none knows is refused."""
+    refuse_unknown(typed, *classes)
+    return [{name: typed[name] for name in names(cls) if name in typed} for cls in classes]
+
+
+def refuse_unknown(typed: Iterable[str], *classes: type[Options]) -> None:
+    import difflib
+
+    known = names(*classes)
+    for name in typed:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            advice = f"; did you mean `{near[0]}`?" if near else f"; there are {', '.join(known)}"
+            raise InputError(f"unknown option {name!r}{advice}")
+
+
+def ineffective(typed: set[str], names: Iterable[str], why: str) -> None:
+    """Raise for the first of these options that was given: it would be read and then do nothing."""
+    for name in names:
+        if name in typed:
+            raise InputError(f"`{name}` has no effect {why}")
+
+
+def checked(name: str, value: Any, hint: Any, known: About) -> Any:
+    """The value of an option, its words read; raises where it is none that it may be."""
+    if isinstance(value, str) and known.parse is not None:
+        try:
+            value = known.parse(value)
+        except InputError as error:
+            raise InputError(f"`{name}` {value!r}: {error}") from None
+        except ValueError:
+            raise InputError(f"`{name}` {value!r} is not understood: {known.help}") from None
+    value = _of_type(name, value, hint)
+    allowed = choices(hint)
+    if allowed and value is not None and value not in allowed:
+        words = ", ".join(str(word) for word in allowed)
+        raise InputError(f"`{name}` {value!r} is unknown; choose one of {words}")
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        _check_limits(name, value, known)
+    return value
+
+
+def _of_type(name: str, value: Any, hint: Any) -> Any:
+    """Numbers as numbers, paths as paths; anything else as it is."""
+    if value is None or isinstance(value, bool):
+        return value
+    kinds = set(_parts(hint)) - {NoneType}
+    try:
+        if kinds == {int}:
+            return operator.index(value)
+        if kinds == {float}:
+            return float(value)
+    except (TypeError, ValueError):
+        what = "a whole number" if kinds == {int} else "a number"
+        raise InputError(f"`{name}` {value!r} is not {what}") from None
+    return Path(value) if kinds == {Path} and isinstance(value, str) else value
+
+
+def _check_limits(name: str, value: float, known: About) -> None:
+    limits = (
+        (known.least, operator.ge, "at least"),
+        (known.above, operator.gt, "above"),
+        (known.most, operator.le, "at most"),
+        (known.below, operator.lt, "below"),
+    )
+    for limit, keeps, words in limits:
+        if limit is not None and not (keeps(value, limit) and math.isfinite(value)):
+            raise InputError(f"`{name}` {value:g} must be {words} {limit:g}")
+
+
+def parse_size(words: str) -> tuple[int, int]:
+    """Height and width from "480x640", or one number for a square."""
+    numbers = [int(word) for word in words.lower().split("x")]
+    if len(numbers) not in (1, 2) or min(numbers) < 1:
+        raise ValueError(words)
+    return numbers[0], numbers[-1]
+
+
+def parse_sizes(words: str) -> tuple[int, ...]:
+    """Descriptor sizes from "32,64,128", each once."""
+    sizes = tuple(int(word) for word in words.split(","))
+    if min(sizes) < 1:
+        raise ValueError(words)
+    return tuple(dict.fromkeys(sizes))

@@ -1,0 +1,1 @@
+"""What finds the nearest vectors: matrix products, faiss, approximate indexes."""

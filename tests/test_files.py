@@ -1,0 +1,61 @@
+"""Files and folders appear whole or not at all."""
+
+import json
+
+import pytest
+
+from samespot import InputError, files
+from samespot.files import read_json, replace_folder, whole_file, whole_folder, write_json
+
+
+@pytest.mark.parametrize("exchange", [True, False])
+def test_a_finished_folder_takes_the_place_of_another(tmp_path, monkeypatch, exchange):
+    """In one step where the system can do that, else in two."""
+    if not exchange:
+        monkeypatch.setattr(files, "_exchange", lambda *_: False)
+    for name in ("old", "new"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text(name)
+    replace_folder(tmp_path / "new", tmp_path / "old")
+    assert [p.name for p in tmp_path.iterdir()] == ["old"]
+    assert (tmp_path / "old" / "file").read_text() == "new"
+
+
+def test_a_file_that_fails_half_way_leaves_the_old_one(tmp_path):
+    write_json(tmp_path / "a.json", {"old": 1})
+
+    def broken():
+        with whole_file(tmp_path / "a.json") as partial:
+            partial.write_text("half")
+            raise OSError("full")
+
+    with pytest.raises(OSError, match="full"):
+        broken()
+    assert json.loads((tmp_path / "a.json").read_text()) == {"old": 1}
+    assert [p.name for p in tmp_path.iterdir()] == ["a.json"]
+
+
+def test_a_folder_that_fails_half_way_leaves_the_old_one(tmp_path):
+    def fill(word, fails=False):
+        with whole_folder(tmp_path / "map") as scratch:
+            (scratch / "word").write_text(word)
+            if fails:
+                raise KeyboardInterrupt
+
+    fill("old")
+    with pytest.raises(KeyboardInterrupt):
+        fill("new", fails=True)
+    assert (tmp_path / "map" / "word").read_text() == "old"
+    fill("new")
+    assert (tmp_path / "map" / "word").read_text() == "new"
+    assert [p.name for p in tmp_path.iterdir()] == ["map"]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"), [("{", "not valid json"), ("[1]", "holds no json object"), (None, "cannot be read")]
+)
+def test_json_that_cannot_be_read_is_one_line_with_advice(tmp_path, content, said):
+    if content is not None:
+        (tmp_path / "a.json").write_text(content)
+    with pytest.raises(InputError, match=f"a.json: {said}.*; ask again"):
+        read_json(tmp_path / "a.json", "ask again")
