@@ -279,7 +279,7 @@ def test_help_shows_the_defaults_that_are_used():
 
     from samespot.cli import app
     from samespot.commands.label import AXES
-    from samespot.overlap.task import Points, Sectors
+    from samespot.overlap.rules import Points, Sectors
 
     used = {f.name: f.default for kind in (Sectors, Points) for f in fields(kind)} | AXES
     used |= {"kind": "2d", "missing_images": "warn"}

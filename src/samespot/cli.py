@@ -72,13 +72,28 @@ def _mistake(error: Any) -> str | None:
     from samespot.errors import InputError
 
     if isinstance(error, InputError):
-        return str(error)
+        return _with_flags(str(error))
     if isinstance(error, OSError):
         return f"{error.filename}: {error.strerror}" if error.filename else (error.strerror or str(error))
     if hasattr(error, "format_message"):  # typer's errors of usage: their classes have moved between versions
         command = error.ctx.command_path if getattr(error, "ctx", None) else "samespot"
         return f"{error.format_message()} (see {command} --help)"
     return None
+
+
+def _with_flags(line: str) -> str:
+    """Parameters that a message names, `micro_pairs` or `on_bad_image=skip`, as flags of the command that ran."""
+    import re
+
+    names = {name for one in app.registered_commands if one.callback for name in one.callback.__annotations__}
+
+    def flag(found: re.Match[str]) -> str:
+        name, value = found["name"], found["value"]
+        if name not in names:
+            return found[0]
+        return "--" + name.replace("_", "-") + (f" {value}" if value else "")
+
+    return re.sub(r"`(?P<name>[a-z_0-9]+)(?:=(?P<value>[^`]*))?`", flag, line)
 
 
 def _complain(line: str) -> None:
@@ -466,8 +481,7 @@ def places(
     """Read where images were taken, check it, and write it as one table."""
     from samespot import console
     from samespot.commands.words import one_of
-    from samespot.places.catalogue import open_places
-    from samespot.places.table import MissingImages
+    from samespot.places.catalogue import MissingImages, open_places
 
     table = open_places(
         source,

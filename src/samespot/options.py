@@ -153,9 +153,8 @@ def checked(name: str, value: Any, hint: Any, known: About) -> Any:
             raise InputError(f"`{name}` {value!r} is not understood: {known.help}") from None
     value = _of_type(name, value, hint)
     allowed = choices(hint)
-    if allowed and value is not None and value not in allowed:
-        words = ", ".join(str(word) for word in allowed)
-        raise InputError(f"`{name}` {value!r} is unknown; choose one of {words}")
+    if allowed and value is not None:
+        check_choice(name, value, allowed)
     if isinstance(value, int | float) and not isinstance(value, bool):
         _check_limits(name, value, known)
     return value
@@ -187,6 +186,12 @@ def _check_limits(name: str, value: float, known: About) -> None:
     for limit, keeps, words in limits:
         if limit is not None and not (keeps(value, limit) and math.isfinite(value)):
             raise InputError(f"`{name}` {value:g} must be {words} {limit:g}")
+
+
+def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
+    """Refuse an option that is none of the words it may be: a typo must not change a result silently."""
+    if value not in (known := tuple(choices)):
+        raise InputError(f"`{name}` {value!r} is unknown; choose one of {', '.join(known)}")
 
 
 def parse_size(words: str) -> tuple[int, int]:

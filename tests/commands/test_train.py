@@ -8,9 +8,12 @@ from PIL import Image
 
 from samespot import InputError, Places
 from samespot.commands.train import TrainRequest, option_changes, training_data, training_options
+from samespot.places.catalogue import DATA_SETS
 from samespot.training.options import TrainingOptions
-from samespot.training.presets import PRESETS
+from samespot.training.presets import preset_options
 from samespot.training.schedule import schedule_of, total_steps
+
+PRESETS = [known.name for known in DATA_SETS if known.preset]
 
 
 def options_of(preset: str | None = None, **typed: object) -> TrainingOptions:
@@ -19,7 +22,7 @@ def options_of(preset: str | None = None, **typed: object) -> TrainingOptions:
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_nothing_typed_leaves_a_preset_as_it_is(preset):
-    assert options_of(preset) == PRESETS[preset].options
+    assert options_of(preset) == preset_options(preset)
 
 
 def test_typed_epochs_replace_the_steps_of_a_preset():

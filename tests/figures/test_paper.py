@@ -30,7 +30,7 @@ from samespot.figures.paper_curves import (
 from samespot.figures.paper_photos import model_folder, one_of_each_loss, query_with
 from samespot.figures.report_runs import Described, ReportRun, SectorRule
 from samespot.model.network import PlaceNet
-from samespot.overlap.annotate import label_pairs
+from samespot.overlap.rules import label_pairs
 from samespot.places.table import Places
 
 ALWAYS = ["fig02-siamese", "fig03-toy-data-set", "fig04-field-of-view"]

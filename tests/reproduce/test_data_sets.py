@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 
 from samespot.errors import InputError
-from samespot.overlap.annotate import label_by_distance, label_pairs, label_within
+from samespot.overlap.rules import label_by_distance, label_pairs, label_within
 from samespot.places.table import Places
 from samespot.reproduce.data_sets import data_sets, told_once
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from samespot.errors import InputError
-from samespot.overlap.annotate import label_by_distance, label_pairs, label_within
 from samespot.overlap.labels import PairLabels
+from samespot.overlap.rules import label_by_distance, label_pairs, label_within
 from samespot.places.table import Places
 from samespot.training.batches import Batches
 from samespot.training.sets import LabelledSet

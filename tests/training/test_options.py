@@ -3,23 +3,27 @@
 import pytest
 
 from samespot.errors import InputError
+from samespot.overlap.task import preset_named
+from samespot.places.catalogue import DATA_SETS
 from samespot.training.options import BATCH_LOSSES, TrainingOptions
-from samespot.training.presets import PRESETS, preset, preset_options
+from samespot.training.presets import preset_options
 from samespot.training.schedule import schedule_of, total_steps
+
+PRESETS = [known.name for known in DATA_SETS if known.preset]
 
 
 def test_presets_hold_the_papers_settings():
     for name in ("msls", "tb-places", "7scenes"):
-        options = preset(name).options
+        options = preset_options(name)
         assert (options.optimiser, options.momentum, options.batch_pairs) == ("sgd", 0.0, 64)
         assert (options.image_size, options.train_blocks, options.margin) == ((480, 640), 2, 0.5)
         assert options.first_rate == 0.1
         assert options.with_changes(batches="binary").first_rate == 0.01
-    assert (preset("msls").theta, preset("msls").radius, preset("msls").within) == (90.0, 50.0, (25.0, 40.0))
-    assert preset("tb-places").radius == 3.5
-    campus = preset("campus")
-    assert (campus.radius, campus.within, campus.options.steps) == (30.0, (15.0, 40.0), 500)
-    assert campus.options.image_size == (224, 224)
+    msls, garden, campus = (preset_named(name) for name in ("msls", "tb-places", "campus"))
+    assert (msls.labels["theta"], msls.labels["radius"], msls.binary) == (90.0, 50.0, (25.0, 40.0))
+    assert garden.labels["radius"] == 3.5
+    assert (campus.labels["radius"], campus.binary) == (30.0, (15.0, 40.0))
+    assert (preset_options("campus").steps, preset_options("campus").image_size) == (500, (224, 224))
 
 
 def test_msls_divides_the_rate_by_ten_every_250k_pairs():
@@ -55,7 +59,7 @@ def test_warmup_rises_to_the_full_rate():
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_options_survive_json(name):
-    options = preset(name).options
+    options = preset_options(name)
     assert TrainingOptions.from_dict(options.to_dict()) == options
 
 

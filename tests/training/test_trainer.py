@@ -308,7 +308,7 @@ def test_a_run_is_not_mixed_with_another(tiny, photo_set, plain, tmp_path):
     with pytest.raises(InputError, match=r"margin was 0\.5 and is now 0\.7"):
         train(tiny.with_changes(margin=0.7), [photo_set], run, resume=True, progress=False)
     fewer = photo_set.queries.select(slice(0, 10))
-    from samespot.overlap.annotate import label_pairs
+    from samespot.overlap.rules import label_pairs
 
     other = LabelledSet(fewer, fewer, label_pairs(fewer, fewer))
     with pytest.raises(InputError, match="other places or labels"):
@@ -422,7 +422,7 @@ def test_nothing_to_train_is_refused(tiny, photo_set, tmp_path):
 def test_photos_of_other_formats_and_sizes(tiny, tmp_path):
     from PIL import Image
 
-    from samespot.overlap.annotate import label_pairs
+    from samespot.overlap.rules import label_pairs
 
     names = [f"{i}.{'png' if i % 3 == 0 else 'webp' if i % 3 == 1 else 'jpg'}" for i in range(9)]
     for i, name in enumerate(names):

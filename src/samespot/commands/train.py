@@ -9,20 +9,21 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from samespot.commands.words import flag_of, parse_size, parse_within, refuse_absent_gpu, refuse_ineffective
+from samespot.commands.words import flag_of, parse_size, refuse_absent_gpu, refuse_ineffective
 from samespot.errors import InputError
 from samespot.overlap.labels import PairLabels
-from samespot.overlap.task import LabelTask, SoftDistance, Within, preset_tasks, run_task
+from samespot.overlap.rules import SoftDistance, Within, parse_within
+from samespot.overlap.task import LabelTask, preset_named, preset_tasks, run_task
 from samespot.places.catalogue import open_places
 from samespot.progress import Progress
 from samespot.training.loss import parse_class_weights
 from samespot.training.objectives import objective_of
 from samespot.training.options import TUPLE_LOSSES, TrainingOptions
-from samespot.training.presets import preset as preset_named
+from samespot.training.presets import preset_options
 from samespot.training.sets import LabelledSet
 from samespot.training.strategies import strategy_named
 from samespot.training.validation import Validation
-from samespot.training.validation_sets import held_out, preset_validation
+from samespot.training.validation_sets import preset_validation
 
 WITHIN = "25m"
 
@@ -55,7 +56,7 @@ class TrainRequest:
 
 def training_options(asked: TrainRequest, changes: dict[str, Any]) -> TrainingOptions:
     """The preset's options, or the defaults, with what the user changed."""
-    start = TrainingOptions() if asked.preset is None else preset_named(asked.preset).options
+    start = TrainingOptions() if asked.preset is None else preset_options(asked.preset)
     options = start.with_changes(**_make_way(changes), **changes)
     _refuse_ineffective(options, changes)
     objective_of(options)  # a package that the loss needs is missed before any work is done
@@ -138,7 +139,7 @@ def training_data(
     validation = _validation(asked)  # a mistake in it is said before hours of labelling
     sets, others = [], []
     for task in preset_tasks(asked.preset, asked.places):
-        if held_out(asked.preset, task.name):
+        if task.held_out:
             others.append(task)
         elif asked.only is None or _chosen(task.name, asked.only):
             sets.append(_labelled(asked, task, options, progress))
@@ -167,7 +168,7 @@ def _labelled(
     """Open the labels of a task, or make them. Outdoors, binary batches learn from the preset's binary rule, and the
     loss of Thoma et al. from their soft labels by distance."""
     assert asked.preset is not None
-    limits, kind = preset_named(asked.preset).within, "labels"
+    limits, kind = preset_named(asked.preset).binary, "labels"
     if limits is not None and strategy_named(options.batches).binary:
         task, kind = replace(task, rule=Within(*limits)), "binary"
     elif limits is not None and options.loss == "soft-contrastive":

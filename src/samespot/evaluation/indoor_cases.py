@@ -103,9 +103,10 @@ def _opened(folder: Path, root: Path, test: Places, train: Places) -> PairLabels
 
 def _seen(root: Path, part: str, queries: Places, places: Places, progress: Progress | None) -> PairLabels:
     """IoU of the points seen, out of the cloud fused from the depth images of the map."""
-    from samespot.overlap.scene import depth_scene, label_scene, seven_scenes_camera
+    from samespot.overlap.rules import label_scene
+    from samespot.overlap.scene import depth_scene
 
-    scene = depth_scene(places, seven_scenes_camera(root, part), progress=progress)
+    scene = depth_scene(places, seven_scenes.camera(root, part), progress=progress)
     return label_scene(queries, places, scene, progress=progress)
 
 

@@ -35,7 +35,7 @@ def _first_described(runs: Sequence[ReportRun]) -> tuple[ReportRun, Described, S
 
 
 def _labels(case: Described, rule: SectorRule) -> PairLabels:
-    from samespot.overlap.annotate import label_pairs
+    from samespot.overlap.rules import label_pairs
 
     return label_pairs(
         case.queries, case.places, rule.theta, rule.radius, rule.measure, unknown_heading="disk"
