@@ -216,6 +216,14 @@ def load_runs(folders: Sequence[str | Path]) -> list[ReportRun]:
     return runs
 
 
+def model_folder(run: ReportRun) -> Path | None:
+    """Where the network of a run is: the best one, or else the last."""
+    from samespot.model.checkpoint import WEIGHTS
+
+    homes = (run.folder / "best", run.folder / "last", run.folder)
+    return next((home for home in homes if (home / WEIGHTS).is_file()), None)
+
+
 def _load(path: Path, name: str) -> ReportRun:
     if path.is_file():
         return ReportRun(name, path.parent, Evaluation.load(path))

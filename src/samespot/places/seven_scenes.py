@@ -71,11 +71,8 @@ def read(root: Path, part: str, *, missing_images: MissingImages = "warn") -> Pl
         raise InputError(
             f"{root / frames['pose_file'][skewed[0]]}: the 3x3 part of the matrix is no rotation"
         )
-    centres, rotations = (
-        matrices[:, :3, 3],
-        quaternions(matrices[:, :3, :3]) if len(matrices) else np.empty((0, 4)),
-    )
-    table = frames.drop(columns="pose_file").assign(**pose_columns(centres, rotations, FRAME))
+    poses = pose_columns(matrices[:, :3, 3], quaternions(matrices[:, :3, :3]), FRAME)
+    table = frames.drop(columns="pose_file").assign(**poses)
     no_depth = int(table["depth"].isna().sum())
     return Places.build(
         root,
