@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from samespot.overlap.labels import POSITIVE
+from samespot.overlap.classes import POSITIVE
 from samespot.reproduce.claims import claims
 from samespot.reproduce.comparators import COMPARATORS
 from samespot.reproduce.data_sets import KINDS
