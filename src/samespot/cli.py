@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from functools import partial
 from pathlib import Path
@@ -580,22 +581,17 @@ def train(
         name: value for name, value in locals().items() if value is not None
     }  # before any other local name
     from samespot import console
-    from samespot.commands.train import TrainRequest, option_changes, training_data, training_options
+    from samespot.commands.train import training_data, training_options
     from samespot.figures.batch_histogram import PAIRS, batch_histogram, save_histograms
-    from samespot.training.options import TUPLE_LOSSES
+    from samespot.options import split
+    from samespot.training.options import TUPLE_LOSSES, TrainingData, TrainingOptions
     from samespot.training.trainer import train as train_network
 
-    asked = TrainRequest(
-        places=places,
-        map=map_,
-        labels=labels,
-        preset=preset,
-        only=only,
-        validate=validate,
-        validate_map=validate_map,
-        within=within,
-    )
-    options = training_options(asked, option_changes(given))
+    given.pop("json", None)
+    given |= {"map": given.pop("map_")} if "map_" in given else {}
+    typed_data, typed = split(given, TrainingData, TrainingOptions)
+    asked = TrainingData.of(typed_data)
+    options = training_options(asked, typed)
     with console.progress_bar() as progress:
         sets, validation = training_data(asked, options, progress)
     result = train_network(options, sets, run, resume=resume, validation=validation, say=console.say)

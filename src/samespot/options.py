@@ -38,10 +38,13 @@ class About:
     argument: bool = False  # given by position
     metavar: str | None = None
     flag: str | None = None  # where it is not the name with dashes
+    choices: Callable[[], Iterable[str]] | None = (
+        None  # words that are not in the type but come from a registry
+    )
     writes: Literal["", "file", "folder"] = ""  # a path that is written: tried before any work is done
 
 
-def option(default: Any, help: str, **about: Any) -> Any:
+def option(default: Any, help: str, /, **about: Any) -> Any:
     """A field of an `Options` class. default: a value, or `...` where one must be given."""
     metadata = {"about": About(help, **about)}
     return field(metadata=metadata) if default is ... else field(default=default, metadata=metadata)
@@ -58,8 +61,10 @@ def hints(cls: Any) -> dict[str, Any]:
     return get_type_hints(cls)
 
 
-def choices(hint: Any) -> tuple[Any, ...]:
-    """The words that a type allows, where it is made of words alone."""
+def choices(hint: Any, known: About | None = None) -> tuple[Any, ...]:
+    """The words that an option may be, where it is one of some words."""
+    if known is not None and known.choices is not None:
+        return tuple(known.choices())
     parts = [part for part in _parts(hint) if part is not NoneType]
     if parts and all(get_origin(part) is Literal for part in parts):
         return tuple(word for part in parts for word in get_args(part))
@@ -152,7 +157,7 @@ def checked(name: str, value: Any, hint: Any, known: About) -> Any:
         except ValueError:
             raise InputError(f"`{name}` {value!r} is not understood: {known.help}") from None
     value = _of_type(name, value, hint)
-    allowed = choices(hint)
+    allowed = choices(hint, known)
     if allowed and value is not None:
         check_choice(name, value, allowed)
     if isinstance(value, int | float) and not isinstance(value, bool):

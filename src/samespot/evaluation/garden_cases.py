@@ -15,7 +15,7 @@ from samespot.errors import InputError
 from samespot.evaluation.cases import Case
 from samespot.evaluation.positives import rows_of
 from samespot.evaluation.protocol import Protocol
-from samespot.overlap.labels import POSITIVE
+from samespot.overlap.classes import POSITIVE
 from samespot.overlap.rules import label_pairs
 from samespot.places import tb_places
 from samespot.places.catalogue import pose_frame

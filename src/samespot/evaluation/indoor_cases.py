@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from samespot.errors import InputError
 from samespot.evaluation.cases import Case, Rows
 from samespot.evaluation.protocol import Protocol
-from samespot.overlap.labels import POSITIVE, PairLabels
+from samespot.overlap.classes import POSITIVE
+from samespot.overlap.labels import PairLabels
 from samespot.places import seven_scenes
 from samespot.places.table import Places
 from samespot.places.wording import first_few

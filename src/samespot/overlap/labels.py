@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from samespot.errors import InputError
 from samespot.files import whole_folder, write_json
+from samespot.overlap.classes import HARD_POSITIVE, POSITIVE
 from samespot.places.table import Places
 
-POSITIVE = 0.5  # similarity from which on two photos show the same place
-HARD_POSITIVE = 0.75
 FORMAT = 1
 # Columns looked at when labels are opened: 200 MB, a fraction of a second. Larger labels open as fast.
 CHECKED_PAIRS = 50_000_000
