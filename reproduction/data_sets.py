@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from samespot.errors import InputError
 from samespot.overlap.labels import PairLabels
-from samespot.overlap.task import preset_tasks
+from samespot.overlap.task import preset_named, preset_tasks
 from samespot.places.table import Places
 from samespot.progress import Progress
 from samespot.training.options import TrainingOptions
-from samespot.training.presets import preset, preset_options
+from samespot.training.presets import preset_options
 
 if TYPE_CHECKING:
     from samespot.evaluation.cases import Case
@@ -120,28 +120,27 @@ class Campus(DataSet):
 
     @property
     def facts(self) -> dict[str, Any]:
-        said = preset("campus")
+        said = preset_named("campus")
+        assert said.labels is not None
         return {
             "photos": self.training_photos.digest(),
-            "sectors": [said.theta, said.radius],
-            "within": said.within,
+            "sectors": [said.labels["theta"], said.labels["radius"]],
+            "within": said.binary,
             "questions": self.questions,
         }
 
     def _label(self, kind: str) -> list[LabelledSet]:
-        said = preset("campus")
-        assert said.theta is not None
-        assert said.radius is not None
-        assert said.within is not None
-        return self._against_themselves(
-            self.training_photos, _on_the_ground(kind, (said.theta, said.radius), said.within)
-        )
+        said = preset_named("campus")
+        assert said.labels is not None
+        assert said.binary is not None
+        sectors = said.labels["theta"], said.labels["radius"]
+        return self._against_themselves(self.training_photos, _on_the_ground(kind, sectors, said.binary))
 
 
 def _on_the_ground(
     kind: str, sectors: tuple[float, float], within: tuple[float, float]
 ) -> Callable[[Places, Places], PairLabels]:
-    from samespot.overlap.annotate import label_by_distance, label_pairs, label_within
+    from samespot.overlap.rules import label_by_distance, label_pairs, label_within
 
     rules: dict[str, Callable[[Places, Places], PairLabels]] = {
         "graded": lambda a, b: label_pairs(a, b, *sectors),
@@ -243,10 +242,11 @@ class RedKitchen(DataSet):
         return {"questions": self.questions}
 
     def _label(self, kind: str) -> list[LabelledSet]:
-        from samespot.overlap.scene import depth_scene, label_scene, seven_scenes_camera
+        from samespot.overlap.rules import label_scene
+        from samespot.overlap.scene import depth_scene
         from samespot.places import seven_scenes
 
-        camera = seven_scenes_camera(self.root, seven_scenes.BARE)
+        camera = seven_scenes.camera(self.root, seven_scenes.BARE)
         scene = depth_scene(self.training_photos, camera, progress=self.progress)
         return self._against_themselves(
             self.training_photos, lambda a, b: label_scene(a, b, scene, progress=self.progress)
@@ -264,9 +264,7 @@ class Msls(DataSet):
 
     @cached_property
     def _tasks(self) -> list[Any]:
-        from samespot.training.validation_sets import held_out
-
-        return [task for task in preset_tasks("msls", self.root) if not held_out("msls", task.name)]
+        return [task for task in preset_tasks("msls", self.root) if not task.held_out]
 
     @property
     def training_photos(self) -> Places:
@@ -275,28 +273,29 @@ class Msls(DataSet):
 
     @property
     def facts(self) -> dict[str, Any]:
-        said = preset("msls")
+        said = preset_named("msls")
+        assert said.labels is not None
         photos = [[task.name, task.queries.digest(), task.places.digest()] for task in self._tasks]
         return {
             "photos": photos,
-            "sectors": [said.theta, said.radius],
-            "within": said.within,
+            "sectors": [said.labels["theta"], said.labels["radius"]],
+            "within": said.binary,
             "questions": self.questions,
         }
 
     def _label(self, kind: str) -> list[LabelledSet]:
-        from samespot.overlap.annotate import label_pairs, label_within
+        from samespot.overlap.rules import label_pairs, label_within
         from samespot.training.sets import LabelledSet
 
-        said = preset("msls")
-        assert said.within is not None
+        said = preset_named("msls")
+        assert said.binary is not None
         sets = []
         for task in self._tasks:
             to = self.work / "labels" / "msls" / kind / task.name
             if (to / "meta.json").is_file():
                 labels = PairLabels.open(to)
             elif kind == "binary":
-                labels = label_within(task.queries, task.places, *said.within, out=to)
+                labels = label_within(task.queries, task.places, *said.binary, out=to)
             else:
                 rule = task.rule
                 labels = label_pairs(

@@ -21,7 +21,8 @@ from reproduction.figures.curves import (
 from reproduction.figures.drawings import CM, COLUMN, bare, letter, paper_style, sectors_only
 from samespot.figures.report_runs import Described, ReportRun, SectorRule, model_folder
 from samespot.figures.style import save
-from samespot.overlap.labels import POSITIVE, PairLabels
+from samespot.overlap.classes import POSITIVE
+from samespot.overlap.labels import PairLabels
 
 PAIRS_SHOWN = 4  # of figure 15
 MOST_DOTS = 1_500  # of a trajectory
@@ -35,7 +36,7 @@ def _first_described(runs: Sequence[ReportRun]) -> tuple[ReportRun, Described, S
 
 
 def _labels(case: Described, rule: SectorRule) -> PairLabels:
-    from samespot.overlap.annotate import label_pairs
+    from samespot.overlap.rules import label_pairs
 
     return label_pairs(
         case.queries, case.places, rule.theta, rule.radius, rule.measure, unknown_heading="disk"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from functools import partial
 from pathlib import Path
@@ -71,13 +72,28 @@ def _mistake(error: Any) -> str | None:
     from samespot.errors import InputError
 
     if isinstance(error, InputError):
-        return str(error)
+        return _with_flags(str(error))
     if isinstance(error, OSError):
         return f"{error.filename}: {error.strerror}" if error.filename else (error.strerror or str(error))
     if hasattr(error, "format_message"):  # typer's errors of usage: their classes have moved between versions
         command = error.ctx.command_path if getattr(error, "ctx", None) else "samespot"
         return f"{error.format_message()} (see {command} --help)"
     return None
+
+
+def _with_flags(line: str) -> str:
+    """Parameters that a message names, `micro_pairs` or `on_bad_image=skip`, as flags of the command that ran."""
+    import re
+
+    names = {name for one in app.registered_commands if one.callback for name in one.callback.__annotations__}
+
+    def flag(found: re.Match[str]) -> str:
+        name, value = found["name"], found["value"]
+        if name not in names:
+            return found[0]
+        return "--" + name.replace("_", "-") + (f" {value}" if value else "")
+
+    return re.sub(r"`(?P<name>[a-z_0-9]+)(?:=(?P<value>[^`]*))?`", flag, line)
 
 
 def _complain(line: str) -> None:
@@ -363,8 +379,7 @@ def places(
     """Read where images were taken, check it, and write it as one table."""
     from samespot import console
     from samespot.commands.words import one_of
-    from samespot.places.catalogue import open_places
-    from samespot.places.table import MissingImages
+    from samespot.places.catalogue import MissingImages, open_places
 
     table = open_places(
         source,
@@ -566,22 +581,17 @@ def train(
         name: value for name, value in locals().items() if value is not None
     }  # before any other local name
     from samespot import console
-    from samespot.commands.train import TrainRequest, option_changes, training_data, training_options
+    from samespot.commands.train import training_data, training_options
     from samespot.figures.batch_histogram import PAIRS, batch_histogram, save_histograms
-    from samespot.training.options import TUPLE_LOSSES
+    from samespot.options import split
+    from samespot.training.options import TUPLE_LOSSES, TrainingData, TrainingOptions
     from samespot.training.trainer import train as train_network
 
-    asked = TrainRequest(
-        places=places,
-        map=map_,
-        labels=labels,
-        preset=preset,
-        only=only,
-        validate=validate,
-        validate_map=validate_map,
-        within=within,
-    )
-    options = training_options(asked, option_changes(given))
+    given.pop("json", None)
+    given |= {"map": given.pop("map_")} if "map_" in given else {}
+    typed_data, typed = split(given, TrainingData, TrainingOptions)
+    asked = TrainingData.of(typed_data)
+    options = training_options(asked, typed)
     with console.progress_bar() as progress:
         sets, validation = training_data(asked, options, progress)
     result = train_network(options, sets, run, resume=resume, validation=validation, say=console.say)

@@ -8,7 +8,7 @@ from PIL import Image
 
 from reproduction.data_sets import data_sets, told_once
 from samespot.errors import InputError
-from samespot.overlap.annotate import label_by_distance, label_pairs, label_within
+from samespot.overlap.rules import label_by_distance, label_pairs, label_within
 from samespot.places.table import Places
 
 

@@ -8,7 +8,7 @@ from reproduction.claims import claims
 from reproduction.comparators import COMPARATORS
 from reproduction.data_sets import KINDS
 from reproduction.matrix import LOSSES, experiments, options_of
-from samespot.overlap.labels import POSITIVE
+from samespot.overlap.classes import POSITIVE
 from samespot.training.options import BATCH_LOSSES, TUPLE_LOSSES
 from samespot.training.strategies import strategy_named
 

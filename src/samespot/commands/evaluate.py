@@ -12,7 +12,7 @@ from typing import Any, get_args
 import numpy as np
 
 from samespot.commands.reranking import RerankRequest, reranking
-from samespot.commands.words import one_of, parse_size, parse_within, refuse_absent_gpu, refuse_ineffective
+from samespot.commands.words import one_of, parse_size, refuse_absent_gpu, refuse_ineffective
 from samespot.errors import InputError
 from samespot.evaluation.cases import Case
 from samespot.evaluation.evaluate import (
@@ -27,7 +27,7 @@ from samespot.evaluation.protocol import Protocol
 from samespot.evaluation.protocols import protocol_named
 from samespot.evaluation.table_cases import table_case
 from samespot.model.network import PlaceNet
-from samespot.overlap.task import Within
+from samespot.overlap.rules import Within, parse_within
 from samespot.places.catalogue import data_set, open_places
 from samespot.places.table import Places
 from samespot.progress import Progress
@@ -265,12 +265,7 @@ def located(root: Path, protocol: Protocol) -> Path:
         raise InputError(f"--root {root}: no such folder; give the folder of the data set, or one above it")
     below = sorted(p for p in root.iterdir() if p.is_dir() and not p.name.startswith("."))
     for folder in (root, *below):
-        if protocol.data_set == "places":
-            there = (folder / "places.csv").is_file() and (folder is root or folder.name == "campus")
-        elif protocol.data_set == "town":
-            there = (folder / "town.json").is_file()
-        else:
-            there = bool(data_set(protocol.data_set).parts(folder))
+        there = bool(data_set(protocol.data_set).parts(folder))
         if there:
             return folder
     raise InputError(
@@ -284,11 +279,7 @@ def _training_places(asked: EvaluateRequest) -> Other | None:
         return None
     places: Places = open_places(asked.train)
     if asked.train_split is not None:
-        if "split" not in places.table:
-            raise InputError(f"{asked.train}: has no column split for --train-split {asked.train_split}")
-        places = places.select((places.table["split"] == asked.train_split).to_numpy())
-        if not len(places):
-            raise InputError(f"{asked.train}: no image has split {asked.train_split!r}")
+        places = places.of_split(asked.train_split)
     return Other("training places", places)
 
 

@@ -21,7 +21,7 @@ from samespot.figures.report_runs import (
     model_folder,
 )
 from samespot.model.network import PlaceNet
-from samespot.overlap.annotate import label_pairs
+from samespot.overlap.rules import label_pairs
 from samespot.places.table import Places
 from samespot.progress import Progress
 

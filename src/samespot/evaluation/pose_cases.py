@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from samespot.errors import InputError
 from samespot.evaluation.cases import Case
 from samespot.evaluation.protocol import POSE_LIMITS, Protocol
-from samespot.overlap.labels import check_choice
+from samespot.options import check_choice
 from samespot.places import cmu_seasons, robotcar
 from samespot.places.table import Places
 from samespot.places.wording import first_few

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from samespot.errors import InputError
 from samespot.evaluation.calibration import IsotonicCalibration, predicted_overlap
 from samespot.evaluation.results import NAME, Evaluation
-from samespot.overlap.sector import Measure, sector_overlap
+from samespot.overlap.rules import Measure
+from samespot.overlap.sector import sector_overlap
 from samespot.places.table import Places
 from samespot.retrieval import exclusion
 from samespot.retrieval.descriptors import META, PLACES, Descriptors

@@ -21,7 +21,7 @@ from samespot.matching.map_features import MapFeatures
 from samespot.matching.mutual import mutual_nearest, photos_at_once
 from samespot.matching.reranker import Features
 from samespot.model.checkpoint import tensors_digest
-from samespot.overlap.labels import check_choice
+from samespot.options import check_choice
 from samespot.places.table import Places
 
 Geometry = Literal["fundamental", "homography"]

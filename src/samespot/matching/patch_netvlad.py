@@ -28,7 +28,7 @@ from samespot.model.backbone import run_stages
 from samespot.model.checkpoint import tensors_digest
 from samespot.model.netvlad import NetVLAD
 from samespot.model.network import PlaceNet
-from samespot.overlap.labels import check_choice
+from samespot.options import check_choice
 from samespot.progress import Progress
 from samespot.retrieval.whitening import Whitening
 

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from samespot.errors import InputError
 from samespot.places.camera import Camera
+from samespot.places.catalogue import MissingImages
 from samespot.places.pose import PoseFrame, inverse_poses, not_unit, pose_columns, rotation_matrices
 from samespot.places.pose_files import open_text
-from samespot.places.table import MissingImages, Places
+from samespot.places.table import Places
 from samespot.places.wording import first_few, unknown_part
 
 LAYOUT = """\

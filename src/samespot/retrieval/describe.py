@@ -28,7 +28,7 @@ from samespot.images.prefetch import Prefetched
 from samespot.images.sources import BadImages, FileImages, Loaded, require_room
 from samespot.model.folding import fold_batch_norms
 from samespot.model.network import PlaceNet
-from samespot.overlap.labels import check_choice
+from samespot.options import check_choice
 from samespot.places.table import Places
 from samespot.progress import Progress
 from samespot.retrieval.descriptors import Begun, Descriptors, DescriptorWriter, about, facts_in

@@ -31,7 +31,7 @@ from samespot.figures import pair_differences
 from samespot.figures.batch_histogram import BINS, counts
 from samespot.figures.report_runs import Described, ReportRun, SectorRule, model_folder
 from samespot.model.network import PlaceNet
-from samespot.overlap.annotate import label_pairs
+from samespot.overlap.rules import label_pairs
 from samespot.places.table import Places
 
 ALWAYS = ["fig02-siamese", "fig03-toy-data-set", "fig04-field-of-view"]

@@ -1,11 +1,10 @@
-"""Label every pair of two tables that can see the same ground, touching only the pairs within reach."""
+"""Every pair of cameras that can be similar, touching only those within reach of each other on the ground."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numba
 import numpy as np
@@ -13,134 +12,13 @@ from numba import njit, prange
 from numpy.typing import NDArray
 
 from samespot.errors import InputError
-from samespot.overlap.labels import Block, PairLabels, check_choice, refuse_empty_tables, tables_meta
-from samespot.overlap.nearness import METRES, STEEPNESS, reach_of
-from samespot.overlap.sector import Measure, Sector, check_measure, compass_sector, pair_share
-from samespot.places.table import Places
+from samespot.overlap.labels import Block
+from samespot.overlap.sector import Sector, compass_sector, pair_share
+from samespot.progress import Progress
 
-UnknownHeading = Literal["error", "disk"]
-Panoramas = Literal["disk", "sector"]
-Advance = Callable[[int], None]  # called with the number of queries done since the last call
 # Pairs looked at in one block: 8 bytes each of scratch memory, whatever the size of the sets.
 BLOCK_PAIRS = 8_000_000
-_FULL_CIRCLE = 360.0
 _MOST_CELLS = 2.0**60  # so that the number of any cell, and of its neighbours, is an int64
-
-
-def label_pairs(
-    queries: Places,
-    places: Places,
-    theta: float = 90.0,
-    radius: float = 50.0,
-    measure: Measure = "overlap",
-    *,
-    out: str | Path | None = None,
-    unknown_heading: UnknownHeading = "error",
-    panoramas: Panoramas = "disk",
-    block_pairs: int = BLOCK_PAIRS,
-    threads: int | None = None,
-    progress: Advance | None = None,
-) -> PairLabels:
-    """Graded labels: the field-of-view overlap of each query with each map image (see `sector_overlap`).
-
-    theta: opening angle [deg]; radius: how far a camera sees [m]. With `out` the labels go to that folder
-    and are memory-mapped; memory stays bounded whatever the size. The result does not depend on
-    `block_pairs` or `threads`. A camera of unknown heading is an error, or with "disk" sees all around.
-    Panoramas see all around, or with "sector" only along their heading.
-    """
-    check_measure(measure)
-    check_choice("unknown_heading", unknown_heading, get_args(UnknownHeading))
-    check_choice("panoramas", panoramas, get_args(Panoramas))
-    if not 0 < theta <= _FULL_CIRCLE:
-        raise InputError(f"theta {theta:g} is not in (0, 360] degrees")
-    if not (radius > 0 and math.isfinite(radius)):
-        raise InputError(f"radius {radius:g} is not a positive number of metres")
-    _check_tables(queries, places)
-    views = [
-        _fields_of_view(table, theta, radius, unknown_heading, panoramas, role)
-        for role, table in (("query", queries), ("map", places))
-    ]
-    meta = {
-        "measure": measure,
-        "kind": "2D field of view",
-        "theta": float(theta),
-        "radius": float(radius),
-        "unknown_heading": unknown_heading,
-        "panoramas": panoramas,
-        **tables_meta(queries, places),
-    }
-    rule = PairRule(2.0 * radius, graded=True, iou=measure == "iou")
-    blocks = _rows(views[0], views[1], rule, block_pairs, _threads(threads), progress)
-    return PairLabels.from_blocks(blocks, (len(queries), len(places)), meta, out)
-
-
-def label_within(
-    queries: Places,
-    places: Places,
-    metres: float = 25.0,
-    degrees: float | None = None,
-    *,
-    out: str | Path | None = None,
-    block_pairs: int = BLOCK_PAIRS,
-    threads: int | None = None,
-    progress: Advance | None = None,
-) -> PairLabels:
-    """Binary labels: 1 for a pair at most `metres` apart and turned by at most `degrees`, else 0.
-
-    What the field trains with today, and the counterpart of graded labels. Without `degrees` headings
-    do not matter and may be unknown.
-    """
-    if not (metres > 0 and math.isfinite(metres)):
-        raise InputError(f"a distance of {metres:g} m is not positive")
-    if degrees is not None and not 0 <= degrees <= 180:
-        raise InputError(f"an angle of {degrees:g}° is not in [0, 180]")
-    _check_tables(queries, places)
-    if degrees is not None:
-        for role, table in (("query", queries), ("map", places)):
-            _refuse_unknown_headings(table, role, "leave out the angle")
-    meta = {
-        "measure": "within",
-        "kind": "binary",
-        "metres": float(metres),
-        "degrees": None if degrees is None else float(degrees),
-        **tables_meta(queries, places),
-    }
-    rule = PairRule(float(metres), 360.0 if degrees is None else float(degrees))
-    blocks = _rows(queries.positions, places.positions, rule, block_pairs, _threads(threads), progress)
-    return PairLabels.from_blocks(blocks, (len(queries), len(places)), meta, out)
-
-
-def label_by_distance(
-    queries: Places,
-    places: Places,
-    metres: float = METRES,
-    steepness: float = STEEPNESS,
-    *,
-    out: str | Path | None = None,
-    block_pairs: int = BLOCK_PAIRS,
-    threads: int | None = None,
-    progress: Advance | None = None,
-) -> PairLabels:
-    """Soft labels by the distance on the ground alone, 0.5 at `metres` (see `soft_nearness`); headings do not matter.
-
-    steepness [1/m]: how fast similarity falls there. What is fainter than `FAINT` is 0.
-    """
-    for name, value in (("a distance", metres), ("a steepness", steepness)):
-        if not (value > 0 and math.isfinite(value)):
-            raise InputError(
-                f"{name} of {value:g} is not positive; the authors of soft labels take 15m,0.8/m"
-            )
-    _check_tables(queries, places)
-    meta = {
-        "measure": "distance",
-        "kind": "soft by distance",
-        "metres": float(metres),
-        "steepness": float(steepness),
-        **tables_meta(queries, places),
-    }
-    rule = PairRule(reach_of(metres, steepness), middle=float(metres), steepness=float(steepness))
-    blocks = _rows(queries.positions, places.positions, rule, block_pairs, _threads(threads), progress)
-    return PairLabels.from_blocks(blocks, (len(queries), len(places)), meta, out)
 
 
 def _threads(asked: int | None) -> int:
@@ -151,54 +29,9 @@ def _threads(asked: int | None) -> int:
     return there if asked is None else min(asked, there)
 
 
-def _check_tables(queries: Places, places: Places) -> None:
-    refuse_empty_tables(queries, places)
-    for role, table in (("query", queries), ("map", places)):
-        unplaced = np.isnan(table.positions[:, :2]).any(axis=1)
-        if unplaced.any():
-            raise InputError(
-                f"{unplaced.sum()} of {len(table)} {role} images have no position (first: "
-                f"{table.table['image'].iloc[int(np.flatnonzero(unplaced)[0])]}); they cannot be labelled"
-            )
-    if queries.projection and places.projection and queries.projection != places.projection:
-        raise InputError(
-            f"queries are in {queries.projection}, the map in {places.projection}: their metres are not comparable; "
-            "read both with one --projection"
-        )
-
-
-def _refuse_unknown_headings(table: Places, role: str, remedy: str) -> None:
-    unknown = np.isnan(table.positions[:, 2])
-    if unknown.any():
-        first = table.table["image"].iloc[int(np.flatnonzero(unknown)[0])]
-        raise InputError(
-            f"{unknown.sum()} of {len(table)} {role} images have no heading (first: {first}); {remedy}"
-        )
-
-
-def _fields_of_view(
-    table: Places,
-    theta: float,
-    radius: float,
-    unknown_heading: UnknownHeading,
-    panoramas: Panoramas,
-    role: str,
-) -> NDArray[np.float64]:
-    """(n, 9) easting, northing and the `Sector` of each camera."""
-    positions = table.positions
-    angle = np.full(len(table), float(theta))
-    if panoramas == "disk":
-        angle[table.panoramas] = _FULL_CIRCLE
-    if unknown_heading == "error":
-        sees_around = angle == _FULL_CIRCLE  # a panorama needs no heading
-        _refuse_unknown_headings(
-            table.select(~sees_around) if sees_around.any() else table,
-            role,
-            "pass --unknown-heading disk to let such a camera see all around",
-        )
-    angle[np.isnan(positions[:, 2])] = _FULL_CIRCLE
-    headings = np.nan_to_num(positions[:, 2], nan=0.0)
-    return np.column_stack([positions[:, :2], _sectors(headings, angle, float(radius))])
+def views(cameras: NDArray[np.float64], radius: float) -> NDArray[np.float64]:
+    """(n, 4) easting, northing [m], heading, opening angle [deg] -> (n, 9) position and `Sector` of each camera."""
+    return np.column_stack([cameras[:, :2], _sectors(cameras[:, 2], cameras[:, 3], float(radius))])
 
 
 @njit(cache=True)
@@ -223,7 +56,7 @@ class PairRule(NamedTuple):
     graded: bool = False
     iou: bool = False
     middle: float = 0.0  # [m] and ...
-    steepness: float = 0.0  # ... [1/m] of `soft_nearness`
+    steepness: float = 0.0  # ... [1/m] of `SoftDistance`
 
 
 class Grid(NamedTuple):
@@ -238,13 +71,13 @@ class Grid(NamedTuple):
     tall: int  # cells from south to north
 
 
-def _rows(
+def blocks_of_rows(
     queries: NDArray[np.float64],
     places: NDArray[np.float64],
     rule: PairRule,
     block_pairs: int,
-    threads: int,
-    progress: Advance | None,
+    threads: int | None,
+    progress: Progress | None,
 ) -> Iterator[Block]:
     """Blocks of label rows, in order. Only pairs in neighbouring cells of a grid are looked at."""
     queries, places = (
@@ -254,7 +87,7 @@ def _rows(
     # a little over half the reach, so that no pair exactly at the limit is more than two cells apart
     grid = _grid(queries, places, 0.5 * rule.metres * (1.0 + 1e-12))
     before = numba.get_num_threads()
-    numba.set_num_threads(threads)
+    numba.set_num_threads(_threads(threads))
     try:
         candidates = _count_candidates(queries, grid)
         start = 0
@@ -264,9 +97,9 @@ def _rows(
             columns, similarity = np.empty(room[-1], np.int32), np.empty(room[-1], np.float32)
             counts = _label_block(queries[start:stop], grid, rule, room, columns, similarity)
             yield counts, *_packed(columns, similarity, room, counts)
-            if progress is not None:
-                progress(stop - start)
             start = stop
+            if progress is not None:
+                progress("labelling", start, len(queries))
     finally:
         numba.set_num_threads(before)
 
@@ -386,3 +219,19 @@ def _packed(columns: Any, similarity: Any, room: Any, counts: Any) -> Any:  # pr
         packed_columns[starts[i] : starts[i + 1]] = columns[mine][order]
         packed_similarity[starts[i] : starts[i + 1]] = similarity[mine][order]
     return packed_columns, packed_similarity
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def sector_matrix(cameras: Any, radius: float, iou: bool) -> Any:  # pragma: no cover - compiled
+    """(n, n) shares of cameras (n, 4) easting, northing, heading, opening angle; 1 on the diagonal."""
+    n = len(cameras)
+    matrix = np.ones((n, n), np.float32)
+    for i in range(n):
+        mine = compass_sector(cameras[i, 2], cameras[i, 3], radius)
+        for j in range(i + 1, n):
+            dx, dy = cameras[j, 0] - cameras[i, 0], cameras[j, 1] - cameras[i, 1]
+            share = 0.0
+            if dx * dx + dy * dy < 4.0 * radius * radius:
+                share = pair_share(dx, dy, mine, compass_sector(cameras[j, 2], cameras[j, 3], radius), iou)
+            matrix[i, j] = matrix[j, i] = share
+    return matrix

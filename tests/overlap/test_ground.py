@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from samespot import InputError, Places, label_pairs, sector_overlap
-from samespot.overlap.annotate import label_by_distance, label_within
-from samespot.overlap.nearness import soft_nearness
+from samespot.overlap.rules import SoftDistance, label_by_distance, label_within
 
 
 def places(n=60, seed=0, extent=300.0, **columns):
@@ -83,7 +82,8 @@ def test_unknown_headings_are_an_error_or_a_disk():
     heading[[3, 17]] = np.nan
     queries, map_ = places(40, 12, heading=heading), places(40, 13)
     with pytest.raises(
-        InputError, match=r"2 of 40 query images have no heading \(first: 12/0003.jpg\); pass --unknown"
+        InputError,
+        match=r"2 of 40 query images have no heading \(first: 12/0003.jpg\); pass `unknown_heading=disk`",
     ):
         label_pairs(queries, map_)
     labels = label_pairs(queries, map_, unknown_heading="disk")
@@ -123,7 +123,7 @@ def test_binary_labels_are_distance_and_turn(degrees):
 def test_soft_labels_are_the_distance_alone(metres, steepness):
     queries, map_ = places(60, 14), places(150, 15, heading=[np.nan] * 150)
     offset = queries.positions[:, None, :2] - map_.positions[None, :, :2]
-    expected = soft_nearness(np.hypot(offset[..., 0], offset[..., 1]), metres, steepness)
+    expected = SoftDistance(metres, steepness).at(np.hypot(offset[..., 0], offset[..., 1]))
     labels = label_by_distance(queries, map_, metres, steepness)
     np.testing.assert_allclose(labels.dense(), expected, rtol=1e-6)
     assert labels.counts()["soft negative"] > 0
@@ -149,11 +149,11 @@ def test_a_pair_exactly_at_the_limit_counts():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"theta": 400}, "theta 400"),
-        ({"radius": 0}, "radius 0"),
-        ({"measure": "dice"}, "measure 'dice'"),
-        ({"unknown_heading": "disc"}, "unknown_heading 'disc' is unknown; choose one of error, disk"),
-        ({"panoramas": "foo"}, "panoramas 'foo' is unknown; choose one of disk, sector"),
+        ({"theta": 400}, "`theta` 400"),
+        ({"radius": 0}, "`radius` 0"),
+        ({"measure": "dice"}, "`measure` 'dice'"),
+        ({"unknown_heading": "disc"}, "`unknown_heading` 'disc' is unknown; choose one of error, disk"),
+        ({"panoramas": "foo"}, "`panoramas` 'foo' is unknown; choose one of disk, sector"),
         ({"threads": 0}, "threads 0: give at least 1"),
         ({"threads": -1}, "threads -1: give at least 1"),
         ({"radius": 1e-300}, "too far for a grid with cells of 1e-300 m"),
