@@ -41,7 +41,7 @@ class About:
     writes: Literal["", "file", "folder"] = ""  # a path that is written: tried before any work is done
 
 
-def option(default: Any, help: str, **about: Any) -> Any:
+def option(default: Any, help: str, /, **about: Any) -> Any:
     """A field of an `Options` class. default: a value, or `...` where one must be given."""
     metadata = {"about": About(help, **about)}
     return field(metadata=metadata) if default is ... else field(default=default, metadata=metadata)
