@@ -246,7 +246,8 @@ class Bench:
             return None
         store = FeatureStore(self.work / "local-features" / experiment.rerank)
         if experiment.rerank == "xfeat":
-            from samespot.matching.local_features import XFeat, XFeatOptions, photo_size
+            from samespot.matching.local_features import XFeat, photo_size
+            from samespot.matching.options import XFeatOptions
 
             size = photo_size(other.places) or XFeatOptions().size
             return Reranking(XFeat(XFeatOptions(size=size), self.where), TOP, store=store)
@@ -278,10 +279,10 @@ def _reranking_facts(name: str | None) -> dict[str, Any]:
     if name is None:
         return {}
     if name == "xfeat":
-        from samespot.matching.local_features import XFeatOptions
+        from samespot.matching.options import XFeatOptions
 
         return {"top": TOP, **asdict(XFeatOptions())}
-    from samespot.matching.patch_netvlad import PatchOptions
+    from samespot.matching.options import PatchOptions
 
     return {"top": TOP, **asdict(PatchOptions())}
 

@@ -82,18 +82,21 @@ def _mistake(error: Any) -> str | None:
 
 
 def _with_flags(line: str) -> str:
-    """Parameters that a message names, `micro_pairs` or `on_bad_image=skip`, as flags of the command that ran."""
+    """Parameters in backquotes as they are typed: `on_bad_image=skip` is --on-bad-image skip."""
     import re
 
-    names = {name for one in app.registered_commands if one.callback for name in one.callback.__annotations__}
-
     def flag(found: re.Match[str]) -> str:
-        name, value = found["name"], found["value"]
-        if name not in names:
-            return found[0]
-        return "--" + name.replace("_", "-") + (f" {value}" if value else "")
+        name, value = found[1].replace("_", "-"), found[2]
+        if value in ("True", "False"):
+            return f"--{'no-' * (value == 'False')}{name}"
+        return f"--{name}" + (f" {value}" if value else "")
 
-    return re.sub(r"`(?P<name>[a-z_0-9]+)(?:=(?P<value>[^`]*))?`", flag, line)
+    return re.sub(r"`([a-z_]+)(?:=([^`]*))?`", flag, line)
+
+
+def _typed(**options: Any) -> dict[str, Any]:
+    """What was given of them."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _complain(line: str) -> None:
@@ -687,41 +690,32 @@ def describe(
 
     Many GPUs: torchrun --nproc_per_node=8 -m samespot describe ...
     """
+    typed = _typed(
+        batch_size=batch_size,
+        device=device,
+        precision=precision,
+        dtype=dtype,
+        decode=decode,
+        workers=workers,
+        on_bad_image=on_bad_image,
+    )
     from samespot import console
     from samespot.commands.evaluate import load_model
-    from samespot.commands.words import one_of, refuse_absent_gpu
     from samespot.places.catalogue import open_places
-    from samespot.retrieval.describe import Decode, Dtype, OnBadImage, Precision
     from samespot.retrieval.describe import describe as describe_places
+    from samespot.retrieval.describe import device_named
+    from samespot.retrieval.options import DescribeOptions
 
-    refuse_absent_gpu(device)
+    device_named(DescribeOptions.of(typed).device)
     table = open_places(places, dataset=dataset, part=part)
     net = load_model(model)
     with console.progress_bar() as progress:
-        described = describe_places(
-            net,
-            table,
-            out,
-            batch_size=batch_size,
-            device=device,
-            precision=one_of("precision", precision, get_args(Precision), "auto"),
-            on_bad_image=one_of("on_bad_image", on_bad_image, get_args(OnBadImage), "fail"),
-            workers=workers,
-            decode=one_of("decode", decode, get_args(Decode), "auto"),
-            dtype=one_of("dtype", dtype, get_args(Dtype), "float32"),
-            progress=progress,
-        )
+        described = describe_places(net, table, out, progress=progress, **typed)
     if console.first_process():
         console.notes_of(table)
         console.descriptors_table(described)
         console.files_written([out])
         console.write_json(described.meta, json)
-
-
-_OF_PROTOCOLS = (
-    *("subtask", "task", "seq_length", "cities", "keys", "split", "scenes", "labels", "slices", "search"),
-    *("cameras", "map_sequences", "forward", "every", "gap"),
-)
 
 
 @app.command()
@@ -809,54 +803,24 @@ def evaluate(
     json: Json = None,
 ) -> None:
     """Measure a model by a named protocol, or on tables of your own, with confidence intervals."""
-    typed = {name: value for name, value in locals().items() if name in _OF_PROTOCOLS and value is not None}
-    from samespot import console
-    from samespot.commands.evaluate import EvaluateRequest, run_evaluation
+    typed = _typed(**locals(), map=map_)
+    for name in ("model", "json", "map_", "acceptance"):
+        typed.pop(name, None)
+    if not acceptance:
+        typed["acceptance"] = False
+    from samespot import console, options
+    from samespot.commands.evaluate import run_evaluation
     from samespot.commands.evaluation_files import write_files
     from samespot.commands.evaluation_screen import evaluation_tables
-    from samespot.commands.reranking import RerankRequest
+    from samespot.evaluation.options import EvaluateOptions
+    from samespot.matching.options import RerankOptions
+    from samespot.retrieval.options import DescribeOptions
 
-    asked = EvaluateRequest(
-        model=model,
-        protocol=protocol,
-        root=root,
-        protocol_options=typed,
-        queries=queries,
-        map=map_,
-        within=within,
-        frames=frames,
-        overlap=overlap,
-        theta=theta,
-        radius=radius,
-        time_gap=time_gap,
-        whiten=whiten,
-        whiten_on=whiten_on,
-        whiten_with=whiten_with,
-        train=train,
-        train_split=train_split,
-        out=out,
-        batch_size=batch_size,
-        device=device,
-        precision=precision,
-        workers=workers,
-        on_bad_image=on_bad_image,
-        accept_precision=accept_precision,
-        acceptance=acceptance,
-        seed=seed,
-        rerank=RerankRequest(
-            rerank,
-            rerank_top,
-            rerank_of,
-            rerank_dims,
-            rerank_patches,
-            rerank_scoring,
-            rerank_keypoints,
-            rerank_geometry,
-            rerank_size,
-        ),
-    )
+    parts = options.split(typed, EvaluateOptions, DescribeOptions, RerankOptions)
+    asked = EvaluateOptions.of(parts[0])
+    further = DescribeOptions.of(parts[1]), RerankOptions.of(parts[2])
     with console.progress_bar() as progress:
-        done, cases = run_evaluation(asked, progress)
+        done, cases = run_evaluation(model, asked, *further, progress)
         files = write_files(done, cases, out, hits=gallery, misses=gallery, seed=seed, progress=progress)
     evaluation_tables(done.evaluation)
     console.notes_of(*(table for case in cases for table in (case.queries, case.places)))

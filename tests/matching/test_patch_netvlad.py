@@ -8,9 +8,9 @@ from PIL import Image
 from samespot import InputError, Places
 from samespot.matching import map_features
 from samespot.matching.mutual import mutual_nearest
+from samespot.matching.options import PatchOptions
 from samespot.matching.patch_netvlad import (
     PatchNetVLAD,
-    PatchOptions,
     fused,
     learn_projection,
     patch_descriptors,

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar, get_args
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -28,16 +28,12 @@ from samespot.images.prefetch import Prefetched
 from samespot.images.sources import BadImages, FileImages, Loaded, require_room
 from samespot.model.folding import fold_batch_norms
 from samespot.model.network import PlaceNet
-from samespot.options import check_choice
 from samespot.places.table import Places
 from samespot.progress import Progress
 from samespot.retrieval.descriptors import Begun, Descriptors, DescriptorWriter, about, facts_in
+from samespot.retrieval.options import DescribeOptions, Dtype
 from samespot.training.batches import Batch
 
-Precision = Literal["auto", "32", "bf16"]
-OnBadImage = Literal["fail", "skip"]
-Decode = Literal["auto", "cpu", "gpu"]
-Dtype = Literal["float32", "float16"]
 T = TypeVar("T")
 
 # two readers take turns: while one waits for the last image of its block, the decoders work on the next block
@@ -54,40 +50,33 @@ def describe(
     places: Places,
     out: str | Path | None = None,
     *,
-    batch_size: int | None = None,
-    device: str = "auto",
-    precision: Precision = "auto",
-    on_bad_image: OnBadImage = "fail",
-    workers: int | None = None,
-    decode: Decode = "auto",
-    dtype: Dtype = "float32",
     progress: Progress | None = None,
+    **options: Any,
 ) -> Descriptors:
     """Descriptors of all images of a table, in the folder `out`, or in memory without one.
 
-    A folder that was begun with the same model, places, precision and dtype is gone on with; a finished one is
-    opened, and no image is read. On a CPU the result is the same to the last bit whether it was interrupted or not.
+    options: fields of `DescribeOptions`. progress: given ("describing", images done, images).
 
-    batch_size: images at once; 16 on a CPU, 256 on a large GPU, 64 on others
-    precision: "32", "bf16", or "auto": what the folder was begun with, else bf16 on a GPU that has it
-    on_bad_image: "fail" at the first image that cannot be read, or "skip": its row is zero, `meta["bad"]` says why
-    decode: where JPEG files are decoded; "auto" leaves it to the GPU where there are few cores
-    progress: given ("describing", images done, images)
+    A folder that was begun with the same model, places, precision and dtype is continued; a finished one is opened,
+    and no image is read. On a CPU the result is the same to the last bit whether it was interrupted or not. With
+    `precision="auto"` a folder keeps the precision it was begun with. With `on_bad_image="skip"`, the row of an image
+    that cannot be read is zero, and `meta["bad"]` says why.
     """
-    _check_options(batch_size, workers, precision, on_bad_image, decode, dtype)
+    asked = DescribeOptions.of(options)
     if not len(places):
         raise InputError(f"{places.root}: no images in the table, so there is nothing to describe")
-    where = device_named(device, decode)
+    where = device_named(asked.device, asked.decode)
+    precision: str = asked.precision
     if precision == "auto" and out is not None:
         precision = facts_in(out).get("precision", precision)
-    facts = _facts(net, places, precision_name(precision, where), dtype)
-    size = min(batch_size or default_batch_size(where), len(places))
+    facts = _facts(net, places, precision_name(precision, where), asked.dtype)
+    size = min(asked.batch_size or default_batch_size(where), len(places))
     with joined(where) as processes:
         store: _Store = (
             _InMemory(facts, processes) if out is None else DescriptorWriter(out, facts, processes.rank)
         )
         begun = processes.together(lambda: store.begin(places) if processes.rank == 0 else Begun())[0]
-        _refuse_bad(begun.bad, out, on_bad_image)
+        _refuse_bad(begun.bad, out, asked.on_bad_image)
         if not begun.finished:
             blocks = blocks_left(len(places), size, begun.done)
             mine = blocks[processes.rank :: processes.count]
@@ -96,11 +85,11 @@ def describe(
                 ImageList([places]),
                 net.preprocessing,
                 where,
-                workers=workers,
-                decode=decode,
-                bad=BadImages(on_bad_image),
+                workers=asked.workers,
+                decode=asked.decode,
+                bad=BadImages(asked.on_bad_image),
             )
-            describer = Describer(net, where, facts["precision"], dtype, size)
+            describer = Describer(net, where, facts["precision"], asked.dtype, size)
             found_bad = processes.together(lambda: _fill(describer, files, mine, store, tell))
             # what is still known of rows that were not done again, and what was found just now
             old = {row: why for row, why in begun.bad.items() if not any(a <= row < b for a, b in blocks)}
@@ -140,8 +129,8 @@ def _fill(
                 keep(block)
     except torch.cuda.OutOfMemoryError:
         raise InputError(
-            f"out of GPU memory with {describer.batch_size} images at once; pass --batch-size "
-            f"{max(1, describer.batch_size // 2)}"
+            f"out of GPU memory with {describer.batch_size} images at once; pass `batch_size="
+            f"{max(1, describer.batch_size // 2)}`"
         ) from None
     finally:
         for reader in readers:
@@ -281,18 +270,6 @@ def tuned_for(device: torch.device) -> Iterator[None]:
 # ---- what is asked for ----
 
 
-def _check_options(
-    batch_size: int | None, workers: int | None, precision: str, on_bad_image: str, decode: str, dtype: str
-) -> None:
-    check_choice("--precision", precision, get_args(Precision))
-    check_choice("--on-bad-image", on_bad_image, get_args(OnBadImage))
-    check_choice("--decode", decode, get_args(Decode))
-    check_choice("--dtype", dtype, get_args(Dtype))
-    for name, number in (("--batch-size", batch_size), ("--workers", workers)):
-        if number is not None and number < 1:
-            raise InputError(f"{name} {number} must be at least 1")
-
-
 def device_named(device: str, decode: str = "auto") -> torch.device:
     """The device of this process: under torchrun each has a GPU of its own."""
     if device == "auto":
@@ -300,16 +277,16 @@ def device_named(device: str, decode: str = "auto") -> torch.device:
     try:
         where = torch.device(device)
     except RuntimeError:
-        raise InputError(f"--device {device!r} is unknown; choose auto, cpu or cuda") from None
+        raise InputError(f"`device` {device!r} is unknown; choose auto, cpu or cuda") from None
     if where.type != "cuda":
         if decode == "gpu":
-            raise InputError("--decode gpu needs a CUDA device; leave it out to decode on the processor")
+            raise InputError("`decode=gpu` needs a CUDA device; leave it out to decode on the processor")
         return where
     index = int(os.environ.get("LOCAL_RANK", "0")) if where.index is None else where.index
     if index >= torch.cuda.device_count():
         raise InputError(
-            f"--device {device}: torch sees {torch.cuda.device_count()} GPUs, and GPU {index} is asked for; check "
-            "nvidia-smi, start no more processes than GPUs, or use --device cpu"
+            f"`device={device}`: torch sees {torch.cuda.device_count()} GPUs, and GPU {index} is asked for; check "
+            "nvidia-smi, start no more processes than GPUs, or use `device=cpu`"
         )
     return torch.device("cuda", index)
 
@@ -347,8 +324,8 @@ def _facts(net: PlaceNet, places: Places, precision: str, dtype: str) -> dict[st
 def _refuse_bad(bad: dict[int, str], out: str | Path | None, on_bad_image: str) -> None:
     if bad and on_bad_image == "fail":
         raise InputError(
-            f"{bad[min(bad)]} (so found when {out} was filled: delete that folder once the image is mended); "
-            "or pass --on-bad-image skip"
+            f"{bad[min(bad)]} (so found when {out} was filled: delete that folder once the image is fixed); "
+            "or pass `on_bad_image=skip`"
         )
 
 
