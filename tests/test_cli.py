@@ -148,14 +148,15 @@ def test_datasets_says_what_is_here(samespot, tmp_path):
         (["label", "T", "--within", "40deg"], "names no distance"),
         (["label", "T", "--preset", "kitti"], "preset 'kitti' is unknown; choose one of msls, tb-places"),
         (["label", "D", "--preset", "msls"], "no Mapillary Street-Level Sequences here; ask for it at"),
-        (["label", "T", "--pair", "1"], "--pair '1': give the row of a query and of a map image"),
+        (["label", "T", "--pair", "1"], "--pair '1' is not understood: Draw this pair"),
         (["label", "T", "--pair", "1,999"], "--pair 1,999: there are 20 queries and 20 map images"),
         (["label", "T", "--split", "query"], "no column split"),
         (["label", "T", "--kind", "3d"], "3D labels need a cloud"),
         (["label", "T", "--from-pose"], "no 6DOF pose in this table"),
         (["label", "T", "--from-pose", "--up", "w"], "up axis 'w' is unknown"),
         (["label", "D"], "nothing here that samespot reads"),
-        (["places", "T", "--dataset", "kitti"], "not a folder"),
+        (["places", "T", "--dataset", "kitti"], "--dataset 'kitti' is unknown"),
+        (["places", "T", "--dataset", "msls"], "not a folder"),
         (["datasets", "absent"], "absent: no such folder"),
         (["import-labels", "T"], "cannot be read as HDF5"),
         (["export-labels", "D", "--out", "x.h5"], "not a label folder"),
@@ -168,9 +169,11 @@ def test_datasets_says_what_is_here(samespot, tmp_path):
         (["export-labels", "D", "--out", "D"], "--out D: is a folder; give the name of a file"),
         (["label", "T", "--theta", "wide"], "Invalid value for '--theta'"),
         (["label", "T", "--thetta", "9"], "No such option: --thetta"),
-        (["label"], "Missing argument 'PLACES'"),
+        (["label"], "Missing argument"),
         (["lable", "T"], "No such command 'lable'"),
-        (["label", "T", "--device", "tpu"], "--device has no effect without --kind 3d"),
+        (["label", "T", "--device", "tpu"], "--device 'tpu' is unknown"),
+        (["label", "T", "--device", "cuda"], "--device has no effect without --kind 3d"),
+        (["label", "T", "--kind", "3d", "--device", "cuda"], "torch sees no GPU"),
         (["label", "T", "--kind", "3d", "--theta", "30"], "--theta has no effect with --kind 3d"),
         (["label", "T", "--preset", "campus", "--radius", "10"], "--radius has no effect with --preset campus"),
         (["label", "T", "--pair", "9,0", "--no-figures"], "--pair has no effect with --no-figures"),
@@ -220,7 +223,7 @@ def test_what_the_system_refuses_is_one_line_with_the_path(samespot, tmp_path, m
     def refuse(*_, **__):
         raise PermissionError(13, "Permission denied", "secret/places.csv")
 
-    monkeypatch.setattr("samespot.places.catalogue.open_places", refuse)
+    monkeypatch.setattr("samespot.cli.places.open_places", refuse)
     code, _, err = samespot("places", "secret/places.csv")
     assert (code, err) == (2, "samespot: secret/places.csv: Permission denied\n")
 
@@ -229,7 +232,7 @@ def test_ctrl_c_is_one_line_and_exit_code_130(samespot, monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("samespot.places.catalogue.open_places", interrupt)
+    monkeypatch.setattr("samespot.cli.places.open_places", interrupt)
     code, _, err = samespot("places", "places.csv")
     assert (code, err.strip()) == (130, "samespot: interrupted")
 
@@ -238,7 +241,7 @@ def test_a_mistake_of_ours_is_not_hidden(samespot, monkeypatch):
     def divide(*_, **__):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("samespot.places.catalogue.open_places", divide)
+    monkeypatch.setattr("samespot.cli.places.open_places", divide)
     with pytest.raises(ZeroDivisionError):
         samespot("places", "places.csv")
 
@@ -275,19 +278,36 @@ def test_the_layout_of_a_data_set_as_json(samespot, tmp_path):
 
 
 def test_help_shows_the_defaults_that_are_used():
+    """Flags come from the options classes, so help and code cannot disagree; a few are checked against both."""
     from typer.main import get_command
 
     from samespot.cli import app
-    from samespot.commands.label import AXES
-    from samespot.overlap.rules import Points, Sectors
+    from samespot.overlap.options import LabelOptions
 
-    used = {f.name: f.default for kind in (Sectors, Points) for f in fields(kind)} | AXES
-    used |= {"kind": "2d", "missing_images": "warn"}
-    shown = {p.name: p.show_default for p in get_command(app).commands["label"].params}
-    said = {name: default for name, default in shown.items() if isinstance(default, str)}
-    assert set(said) == set(used) - {"scene"}
-    for name, default in said.items():
-        assert default == (f"{used[name]:g}" if isinstance(used[name], float) else used[name])
+    shown = {p.name: p.default for p in get_command(app).commands["label"].params}
+    used = LabelOptions("places.csv")
+    for name in (
+        "theta",
+        "radius",
+        "measure",
+        "unknown_heading",
+        "panoramas",
+        "kind",
+        "occlusion",
+        "forward",
+    ):
+        assert shown[name] == getattr(used, name)
+    assert (shown["theta"], shown["radius"], shown["missing_images"]) == (90.0, 50.0, "warn")
+
+
+def test_errors_of_the_library_name_parameters_and_those_of_the_command_line_flags(samespot, tmp_path):
+    from samespot import InputError
+    from samespot.training.options import TrainingOptions
+
+    with pytest.raises(InputError, match=r"^`micro_pairs` 0 must be at least 1$"):
+        TrainingOptions.of({"micro_pairs": 0})
+    code, _, err = samespot("train", tmp_path, "--run", tmp_path / "r", "--micro-pairs", "0")
+    assert (code, err.strip()) == (2, "samespot: --micro-pairs 0 must be at least 1")
 
 
 def test_every_training_option_is_a_flag():

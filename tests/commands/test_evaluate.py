@@ -14,7 +14,8 @@ import torch
 from PIL import Image
 from safetensors.numpy import load_file
 
-from samespot import Places, console
+from samespot import Places
+from samespot.cli import console
 from samespot.commands import evaluation_files
 from samespot.evaluation.protocols import PROTOCOLS
 from samespot.evaluation.results import Evaluation
@@ -598,7 +599,7 @@ def test_protocols_are_listed_and_explained(samespot, tmp_path):
         ("evaluate MODEL pitts30k-test --root HERE/none", "no such folder"),
         ("evaluate MODEL", "name a protocol"),
         ("evaluate MODEL --queries HERE/map.csv", "name a protocol"),
-        ("evaluate HERE/none --map HERE/map.csv", "no model here"),
+        ("evaluate HERE/none --map HERE/map.csv", "no such folder, and no network"),
         ("evaluate HERE --map HERE/map.csv", "no model here"),
         ("evaluate nosuch-gem --map HERE/map.csv", "nosuch"),
         ("evaluate MODEL --map HERE/none.csv", "no such file"),
@@ -654,7 +655,8 @@ def test_protocols_are_listed_and_explained(samespot, tmp_path):
         ),
         ("evaluate MODEL --map HERE/map.csv --out HERE/map.csv", "is a file"),
         ("describe MODEL HERE/map.csv --dtype int8", "--dtype 'int8' is unknown"),
-        ("describe HERE/none HERE/map.csv", "no model here"),
+        ("describe HERE/none HERE/map.csv", "no such folder, and no network of that name"),
+        ("describe HERE HERE/map.csv", "no model here"),
         ("compare HERE HERE", "no such file"),
         ("protocols nosuch", "protocol 'nosuch' is unknown"),
     ],

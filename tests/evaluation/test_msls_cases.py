@@ -7,8 +7,8 @@ import pytest
 from samespot.errors import InputError
 from samespot.evaluation.msls_cases import PROTOCOLS, windows
 from samespot.overlap.sector import sector_overlap
-from samespot.places import Places
 from samespot.places.msls import SUBTASKS
+from samespot.places.table import Places
 
 NAMED = {protocol.name: protocol for protocol in PROTOCOLS}
 

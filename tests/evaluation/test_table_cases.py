@@ -6,7 +6,7 @@ import pytest
 from samespot.errors import InputError
 from samespot.evaluation.table_cases import rows_by_frame, table_case
 from samespot.overlap.rules import Within, label_pairs
-from samespot.places import Places
+from samespot.places.table import Places
 
 
 def table(n=None, root="/photos", prefix="", **columns):

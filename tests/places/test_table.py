@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 from samespot.errors import InputError
-from samespot.places import Places
-from samespot.places.table import POSE
+from samespot.places.table import POSE, Places
 
 GOOD = "image,easting,northing,heading\na.jpg,1,2,0\nb.jpg,3,4,90.5\nc.jpg,5,6,\n"
 

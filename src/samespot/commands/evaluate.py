@@ -23,8 +23,8 @@ from samespot.evaluation.protocols import protocol_named
 from samespot.evaluation.reranking import reranking
 from samespot.evaluation.table_cases import table_case
 from samespot.matching.options import RerankOptions
+from samespot.model.loading import load_model
 from samespot.model.network import PlaceNet
-from samespot.options import parse_size
 from samespot.overlap.rules import Within
 from samespot.places.catalogue import data_set, open_places
 from samespot.places.table import Places
@@ -101,30 +101,6 @@ def evaluation_options(asked: EvaluateOptions, device: str) -> EvaluationOptions
         device=device,
         seed=asked.seed,
     )
-
-
-def load_model(name: str) -> PlaceNet:
-    """A model folder, a run folder (its best, else its last model), or a network as it comes.
-
-    The latter is named by backbone, pooling and if not 480x640 the size of images: resnet50-gem, vgg16-gap@224x224.
-    """
-    folder = Path(name)
-    for candidate in (folder, folder / "best", folder / "last"):
-        if (candidate / "model.safetensors").is_file():
-            return PlaceNet.load(candidate)
-    words, _, size = name.partition("@")
-    backbone, dash, pool = words.rpartition("-")
-    if folder.exists() or not dash or pool not in ("gem", "gap", "max"):
-        raise InputError(
-            f"{name}: no model here; give a model or run folder, or a network as it comes, such as resnet50-gem"
-        )
-    try:
-        image_size = parse_size(size) if size else (480, 640)
-    except ValueError:
-        raise InputError(
-            f"{name}: {size!r} is no size of images; write for example {words}@224x224"
-        ) from None
-    return PlaceNet(backbone, pool, image_size=image_size).eval()
 
 
 def protocol_and_cases(asked: EvaluateOptions) -> tuple[Protocol, list[Case]]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from samespot.commands.words import refuse_absent_gpu
+from samespot.cli.console import refuse_absent_gpu
 from samespot.errors import InputError
 from samespot.overlap.labels import PairLabels
 from samespot.overlap.rules import SoftDistance, Within, parse_within

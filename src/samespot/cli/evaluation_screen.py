@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from rich.box import SIMPLE
 from rich.table import Table
 
-from samespot.console import err, out, plain
+from samespot.cli.console import err, out, plain
 
 if TYPE_CHECKING:
     from samespot.evaluation.compare import Comparison

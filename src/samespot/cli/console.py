@@ -19,6 +19,7 @@ from samespot.errors import InputError
 from samespot.overlap.rules import words_of
 
 if TYPE_CHECKING:  # a line about a typo must not wait for pandas and torch
+    from samespot.model.catalogue import ModelDescription
     from samespot.places.catalogue import DataSet, Finding
     from samespot.places.table import Places
     from samespot.retrieval.descriptors import Descriptors
@@ -201,9 +202,32 @@ def say(line: str) -> None:
     err.print(plain(line), highlight=False, soft_wrap=True, style="dim")
 
 
+def refuse_absent_gpu(device: str) -> None:
+    """Raise where a CUDA device is asked for and torch sees none; looked at before any work is done."""
+    if device.split(":")[0] == "cuda":
+        import torch
+
+        if not torch.cuda.is_available():
+            raise InputError(
+                f"`device` {device}: torch sees no GPU; check the driver with nvidia-smi, or use `device=cpu`"
+            )
+
+
 def first_process() -> bool:
     """Whether this is the process that prints, of those that torchrun started."""
     return os.environ.get("RANK", "0") == "0"
+
+
+def models_table(found: Sequence[ModelDescription]) -> None:
+    """What can be had by name. Narrow terminals fold the source."""
+    grid = Table(title="Models by name", title_justify="left", title_style="bold", box=SIMPLE)
+    for name in ("name", "dims", "here", "licence of the weights", "source"):
+        grid.add_column(name, overflow="fold", no_wrap=name == "name")
+    for one in found:
+        here = "[green]yes[/]" if one.here else "[dim]no[/]"
+        grid.add_row(f"[cyan]{one.name}[/]", f"{one.dims:,}", here, plain(one.licence), plain(one.source))
+    out.print(grid)
+    out.print("[dim]Any trunk of timm works, too: `samespot describe convnext_tiny-gem@224x224 …`[/]")
 
 
 def training_table(result: TrainingResult) -> None:

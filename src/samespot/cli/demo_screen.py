@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rich.box import SIMPLE
 from rich.table import Table
 
-from samespot.console import err, files_written, out, plain, progress_bar
+from samespot.cli.console import err, files_written, out, plain, progress_bar
 from samespot.progress import Progress
 
 if TYPE_CHECKING:
