@@ -311,19 +311,10 @@ def _axes_by_images(
 
 
 def _solve_rows(axes: NDArray[np.float64], wanted: NDArray[np.float64], name: str) -> NDArray[np.float64]:
-    """The shortest x with axes @ x = wanted, for rows of length 1 that are nearly or fully orthogonal, or not."""
-    x, enough = np.zeros(axes.shape[1]), 1e-12 * float(np.abs(wanted).max(initial=1e-30))
-    for _ in range(
-        8
-    ):  # orthogonal rows but for rounding: each round takes the rounding's share of what is left
-        left = wanted - axes @ x
-        if np.abs(left).max() <= enough:
-            return x
-        x += axes.T @ left
-    try:
-        x = axes.T @ np.linalg.solve(axes @ axes.T, wanted)
-    except np.linalg.LinAlgError:
-        x[:] = np.nan
+    """The shortest x with axes @ x = wanted: two rounds of LSMR for orthogonal rows, more for others."""
+    from scipy.sparse.linalg import lsmr
+
+    x: NDArray[np.float64] = lsmr(axes, wanted, atol=1e-15, btol=1e-15, conlim=0, maxiter=2_000)[0]
     if not np.allclose(axes @ x, wanted, rtol=0, atol=1e-6 * float(np.abs(wanted).max(initial=1e-30))):
         raise InputError(f"{name}: rows of the projection depend on one another, so it has no mean")
     return x
