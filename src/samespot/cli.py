@@ -684,7 +684,7 @@ def train(
     from samespot.commands.train import training_data, training_options
     from samespot.figures.batch_histogram import PAIRS, batch_histogram, save_histograms
     from samespot.options import split
-    from samespot.training.options import TUPLE_LOSSES, TrainingData, TrainingOptions
+    from samespot.training.options import TrainingData, TrainingOptions
     from samespot.training.trainer import train as train_network
 
     given.pop("json", None)
@@ -698,7 +698,7 @@ def train(
     if console.first_process():
         console.training_table(result)
         drawn = None
-        if options.loss not in TUPLE_LOSSES:  # their tuples depend on the weights: nothing to draw again
+        if options.kind != "tuples":  # their tuples depend on the weights: nothing to draw again
             # of these batches only: the labels of a run need not hold what the other strategies draw
             shown = min(PAIRS, result.pairs)
             drawn = batch_histogram(sets, run / "batches.png", [options.batches], shown, options=options)
