@@ -23,7 +23,6 @@ def train(typed: dict[str, Any]) -> Any:
 
     options = training_options(asked, typed_options)
     from samespot.figures.batch_histogram import PAIRS, batch_histogram, save_histograms
-    from samespot.training.options import TUPLE_LOSSES
     from samespot.training.trainer import train as train_network
 
     with console.progress_bar() as progress:
@@ -33,7 +32,7 @@ def train(typed: dict[str, Any]) -> Any:
     if console.first_process():
         console.training_table(result)
         drawn = None
-        if options.loss not in TUPLE_LOSSES:  # their tuples depend on the weights: nothing to draw again
+        if options.kind != "tuples":  # their tuples depend on the weights: nothing to draw again
             # of these batches only: the labels of a run need not hold what the other strategies draw
             shown = min(PAIRS, result.pairs)
             drawn = batch_histogram(sets, run / "batches.png", [options.batches], shown, options=options)

@@ -26,7 +26,6 @@ from samespot.images.sources import Loaded, send
 from samespot.model.network import PlaceNet
 from samespot.training.augment import Augmentation, draw_augmentation
 from samespot.training.batches import Batch
-from samespot.training.objectives import objective_of
 from samespot.training.options import TrainingOptions
 
 
@@ -53,7 +52,8 @@ class Learner:
         processes: int = 1,
     ) -> None:
         self.options, self.device, self.autocast = options.of_network(net), device, autocast
-        self.objective = objective_of(options)
+        self.loss = self.options.objective
+        self.loss_options = {name: getattr(self.options, name) for name in self.loss.options}
         self.rank, self.processes, self.half = rank, processes, half
         self.passes = 0  # images that went through the trained part here, whatever for
         # folded on the CPU, in full precision: TF32 would blur the check that folding changes nothing
@@ -139,7 +139,7 @@ class Learner:
             start += gradient.numel()
 
     def _backward_pairs(self, batch: Batch, loaded: Loaded, rows: Augmentation | None) -> StepStats:
-        pair_loss = self.objective.pairs
+        pair_loss = self.loss.pairs
         assert pair_loss is not None
         pairs, everywhere = len(batch), len(batch) * self.processes
         similarity = send(batch.similarity, self.device)
@@ -150,7 +150,7 @@ class Learner:
             both = np.concatenate([part, pairs + part])
             x, y = self.describe(self._features(loaded, both, rows)).chunk(2)
             here = slice(int(part[0]), int(part[-1]) + 1)
-            losses = pair_loss(x, y, similarity[here], self.options)
+            losses = pair_loss(x, y, similarity[here], **self.loss_options)
             partial = (losses * weight[here]).sum() / everywhere
             torch.autograd.backward(partial)
             loss += partial.detach()
@@ -160,7 +160,7 @@ class Learner:
     def _backward_tuples(
         self, batch: Batch, negatives: NDArray[np.int64], loaded: Loaded, rows: Augmentation | None
     ) -> StepStats:
-        tuple_loss = self.objective.tuples
+        tuple_loss = self.loss.tuples
         assert tuple_loss is not None
         tuples, everywhere = len(batch), len(batch) * self.processes
         readable = loaded.good[2 * tuples :].reshape(negatives.shape) & (negatives >= 0)
@@ -175,7 +175,7 @@ class Learner:
             queries, positives = described[: 2 * len(part)].chunk(2)
             others = described[2 * len(part) :].view(len(part), negatives.shape[1], -1)
             here = slice(int(part[0]), int(part[-1]) + 1)
-            losses = tuple_loss(queries, positives, others, counted[here], self.options)
+            losses = tuple_loss(queries, positives, others, counted[here], **self.loss_options)
             partial = (losses * weight[here]).sum() / everywhere
             torch.autograd.backward(partial)
             loss += partial.detach()
@@ -185,7 +185,7 @@ class Learner:
     def _backward_all(
         self, in_batch: NDArray[np.float32], loaded: Loaded, rows: Augmentation | None
     ) -> StepStats:
-        batch_loss = self.objective.batch
+        batch_loss = self.loss.batch
         assert batch_loss is not None
         images = len(loaded.good)
         parts = [np.concatenate([p, images // 2 + p]) for p in self._micro_batches(images // 2)]
@@ -197,7 +197,7 @@ class Learner:
         everyone, good = self._gather(mine, loaded.good)
         similarity = send(np.where(good[:, None] & good[None, :], in_batch, np.float32(np.nan)), self.device)
         leaves = everyone.requires_grad_()
-        result = batch_loss(leaves, similarity, self.options)
+        result = batch_loss(leaves, similarity, **self.loss_options)
         (whole,) = torch.autograd.grad(result.loss, leaves)
         slope = whole[self._my_rows(images)]
         for part, piece in zip(parts, pieces, strict=True):

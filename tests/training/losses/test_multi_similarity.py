@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from samespot.errors import InputError
-from samespot.training import multi_similarity_loss as module
-from samespot.training.multi_similarity_loss import informative_pairs, multi_similarity_loss
+from samespot.training.losses.multi_similarity import EPSILON, informative_pairs, multi_similarity_loss
 from samespot.training.whole_batch import cosines
 
 pytest.importorskip("pytorch_metric_learning")
@@ -54,7 +52,7 @@ def test_the_package_s_miner_chooses_the_same_pairs():
     classes = torch.tensor([0, 1, 2, 3] * 4 + [4, 5, 6, 6])  # two photos are alone in their class
     same = classes[:, None] == classes[None, :]
     ours = informative_pairs(cosines(x), same & ~torch.eye(20, dtype=torch.bool), ~same)
-    theirs = MultiSimilarityMiner(epsilon=module.EPSILON)(x, classes)
+    theirs = MultiSimilarityMiner(epsilon=EPSILON)(x, classes)
     for mask, (anchors, others) in zip(ours, (theirs[:2], theirs[2:]), strict=True):
         chosen = torch.zeros(20, 20, dtype=torch.bool)
         chosen[anchors, others] = True
@@ -92,10 +90,3 @@ def test_a_batch_without_positives_teaches_nothing():
     assert result.loss.item() == 0.0
     assert torch.equal(leaves.grad, torch.zeros_like(leaves))
     assert result.zero_share.item() == 1.0
-
-
-def test_where_the_package_is_absent_one_line_says_how_to_get_it(monkeypatch):
-    monkeypatch.setattr(module, "find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"pip install 'samespot\[comparators\]'") as caught:
-        module.require_metric_learning()
-    assert "\n" not in str(caught.value)

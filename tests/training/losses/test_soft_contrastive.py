@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from samespot.training.soft_contrastive_loss import soft_contrastive_loss
+from samespot.training.losses.soft_contrastive import soft_contrastive_loss
 
 
 def some_batch(n: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:

@@ -10,10 +10,14 @@ and an anchor's loss is the mean over all its pairs i, j. With e_i = log d_ai âˆ
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
-from samespot.training.whole_batch import BatchResult, counted_pairs, distances_squared, mean_over
+from samespot.training.losses import Loss
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from samespot.training.whole_batch import BatchResult
 
 # of both distances: below it, a ratio says more of rounding, or of GPS, than of places
 FLOOR = 0.01
@@ -24,6 +28,10 @@ def log_ratio_loss(descriptors: Tensor, similarity: Tensor) -> BatchResult:
 
     An anchor needs two images to compare. No term is ever exactly 0, so `zero_share` is 0.
     """
+    import torch
+
+    from samespot.training.whole_batch import BatchResult, counted_pairs, distances_squared, mean_over
+
     counted = counted_pairs(descriptors, similarity)
     squared = distances_squared(descriptors)
     apart = (1.0 - similarity.nan_to_num(0.0).to(squared.dtype)).clamp(min=FLOOR)
@@ -33,3 +41,6 @@ def log_ratio_loss(descriptors: Tensor, similarity: Tensor) -> BatchResult:
     deviation = torch.where(counted, error - middle[:, None], 0.0).square().sum(dim=1)
     of_anchor = 2.0 * deviation / (partners - 1).clamp(min=1)
     return BatchResult(mean_over(of_anchor, partners > 1), squared.new_zeros(()))
+
+
+LOSS = Loss("log-ratio", "Kim et al. 2019", batch=log_ratio_loss, rate=0.2, batches="all", needs_degrees=True)

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from samespot.errors import InputError
-from samespot.training.tuple_losses import sare_independent_losses, sare_joint_losses, triplet_losses
+from samespot.training.losses.sare import sare_independent_losses, sare_joint_losses
+from samespot.training.losses.triplet import triplet_losses
 
 
 def triplet(q, p, negatives, m=0.1):
@@ -61,7 +62,9 @@ def test_by_hand():
     others = torch.tensor([[[0.0, -1.0], [-1.0, 0.0], [1.0, 0.0]]])  # squared 2, 4 and 0
     all_three = torch.ones(1, 3, dtype=torch.bool)
     assert triplet_losses(q, p, others, all_three).item() == pytest.approx((0.1 + 0 + 2.1) / 3)
-    assert triplet_losses(q, p, others, all_three, margin=2.5).item() == pytest.approx((2.5 + 0.5 + 4.5) / 3)
+    assert triplet_losses(q, p, others, all_three, triplet_margin=2.5).item() == pytest.approx(
+        (2.5 + 0.5 + 4.5) / 3
+    )
     log1p = math.log1p
     expected = (log1p(1) + log1p(math.exp(-2)) + log1p(math.exp(2))) / 3
     assert sare_independent_losses(q, p, others, all_three).item() == pytest.approx(expected)

@@ -6,11 +6,8 @@ import pytest
 import torch
 
 from samespot.errors import InputError
-from samespot.training.loss import (
-    GeneralizedContrastiveLoss,
-    all_pairs_loss,
-    pair_losses,
-)
+from samespot.training.loss import GeneralizedContrastiveLoss
+from samespot.training.losses.contrastive import all_pairs_loss, pair_losses
 
 
 def unit(*degrees: float) -> torch.Tensor:

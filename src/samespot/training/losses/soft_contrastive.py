@@ -11,10 +11,14 @@ over those pairs that are informative (`_informative`). With ψ in {0, 1} it is 
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
-from samespot.training.whole_batch import BatchResult, cosines, counted_pairs, mean_over, share_left_out
+from samespot.training.losses import Loss
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from samespot.training.whole_batch import BatchResult
 
 ALPHA, BETA, BASE = 2.0, 50.0, 1.0  # α, β and λ
 SLACK = 0.1  # how much a pair may agree with the others and still be informative
@@ -22,6 +26,10 @@ SLACK = 0.1  # how much a pair may agree with the others and still be informativ
 
 def soft_contrastive_loss(descriptors: Tensor, similarity: Tensor) -> BatchResult:
     """descriptors: (n, d) of length 1; similarity: (n, n), NaN where a pair does not count -> mean over anchors."""
+    import torch
+
+    from samespot.training.whole_batch import BatchResult, cosines, counted_pairs, mean_over, share_left_out
+
     counted = counted_pairs(descriptors, similarity)
     near = cosines(descriptors).clamp(min=0.0)
     weight = similarity.nan_to_num(0.0).to(near.dtype)
@@ -37,6 +45,8 @@ def _informative(near: Tensor, weight: Tensor, positive: Tensor, negative: Tenso
 
     Similarities are weighted by how far an image is of that kind; an anchor without positives keeps its negatives.
     """
+    import torch
+
     pulled, pushed = (
         torch.where(positive, weight * near, 0.0),
         torch.where(negative, (1.0 - weight) * near, 0.0),
@@ -44,3 +54,13 @@ def _informative(near: Tensor, weight: Tensor, positive: Tensor, negative: Tenso
     hardest_negative, best = pushed.amax(dim=1, keepdim=True), pulled.amax(dim=1, keepdim=True)
     hardest_positive = best + torch.where(positive, weight * (near - best), 0.0).amin(dim=1, keepdim=True)
     return positive & (pulled < hardest_negative + SLACK), negative & (pushed > hardest_positive - SLACK)
+
+
+LOSS = Loss(
+    "soft-contrastive",
+    "Thoma et al. 2020",
+    batch=soft_contrastive_loss,
+    rate=0.1,
+    batches="all",
+    soft_labels=True,
+)

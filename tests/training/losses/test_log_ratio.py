@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from samespot.training.log_ratio_loss import FLOOR, log_ratio_loss
+from samespot.training.losses.log_ratio import FLOOR, log_ratio_loss
 
 
 def some_batch(n: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:

@@ -1,4 +1,4 @@
-"""Losses of whole batches inside a training: their gradient through the network, and what a model says of them."""
+"""The losses by name; those of whole batches inside a training, and what a model says of them."""
 
 import contextlib
 
@@ -9,11 +9,11 @@ import torch
 from samespot.errors import InputError
 from samespot.images.sources import FileImages, Loaded
 from samespot.model.network import PlaceNet
-from samespot.training import multi_similarity_loss
+from samespot.training import losses as registry
 from samespot.training.batches import batches_of
 from samespot.training.gradient import Learner
-from samespot.training.objectives import OBJECTIVES, model_notes, objective_of
-from samespot.training.options import BATCH_LOSSES, TrainingOptions
+from samespot.training.losses import Loss, loss_names, losses
+from samespot.training.options import TrainingOptions
 from samespot.training.trainer import build_net, train
 
 CPU = torch.device("cpu")
@@ -42,13 +42,13 @@ def batch_and_images(options, photo_set, net):
     return batch, FileImages(batches.images, net.preprocessing, CPU).load(batch.images)
 
 
-@pytest.mark.parametrize("loss", BATCH_LOSSES)
+@pytest.mark.parametrize("loss", loss_names("batch"))
 def test_micro_batches_have_the_gradient_of_plain_autograd(net, tiny, photo_set, loss):
     needed(loss)
     options = tiny.with_changes(loss=loss)
     batch, loaded = batch_and_images(options, photo_set, net)
     descriptors = net(net.preprocessing(loaded.values))
-    plain = objective_of(options).batch(descriptors, torch.from_numpy(batch.in_batch), options)
+    plain = batch_loss(options, batch, descriptors)
     plain.loss.backward()
     expected = gradient(net)
     assert expected.abs().max() > 1e-4
@@ -62,7 +62,7 @@ def test_micro_batches_have_the_gradient_of_plain_autograd(net, tiny, photo_set,
         )
 
 
-@pytest.mark.parametrize("loss", BATCH_LOSSES)
+@pytest.mark.parametrize("loss", loss_names("batch"))
 def test_unreadable_images_weigh_nothing(net, tiny, photo_set, loss):
     needed(loss)
     options = tiny.with_changes(loss=loss)
@@ -79,7 +79,7 @@ def test_unreadable_images_weigh_nothing(net, tiny, photo_set, loss):
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
 
 
-@pytest.mark.parametrize("loss", BATCH_LOSSES)
+@pytest.mark.parametrize("loss", loss_names("batch"))
 def test_a_run_lowers_the_loss_and_goes_on_where_it_was(tiny, photo_set, tmp_path, loss):
     needed(loss)
     options = tiny.with_changes(
@@ -105,30 +105,74 @@ def test_a_run_lowers_the_loss_and_goes_on_where_it_was(tiny, photo_set, tmp_pat
     assert any(f"trained with the loss {loss}" in note for note in end.notes)
 
 
+def batch_loss(options, batch, descriptors):
+    loss = options.objective
+    own = {name: getattr(options, name) for name in loss.options}
+    return loss.batch(descriptors, torch.from_numpy(batch.in_batch), **own)
+
+
 def loss_of(options, batch, descriptors) -> float:
     with torch.no_grad():
-        return objective_of(options).batch(descriptors, torch.from_numpy(batch.in_batch), options).loss.item()
+        return batch_loss(options, batch, descriptors).loss.item()
 
 
-def test_each_loss_has_one_function_and_a_source():
-    for one in OBJECTIVES.values():
-        assert sum(f is not None for f in (one.pairs, one.batch, one.tuples)) == 1
+def test_each_loss_says_what_it_wants():
+    assert loss_names() == [
+        *("contrastive", "ap", "log-ratio", "multi-similarity", "soft-contrastive"),
+        *("sare-ind", "sare-joint", "triplet"),
+    ]
+    for one in losses().values():
+        functions = sum(f is not None for f in (one.pairs, one.batch, one.tuples))
+        assert functions == (2 if one.name == "contrastive" else 1)  # each pair for itself, or all of a batch
         assert one.source
-    for loss in BATCH_LOSSES:
-        assert OBJECTIVES[loss].kind == "batch"
+        options = TrainingOptions(loss=one.name)
+        assert options.kind == one.kind
+        assert set(one.options) <= set(options.to_dict())
+        assert options.first_rate == (one.rate or 0.1)
+    assert TrainingOptions(batches="all").kind == "batch"
+
+
+NEW_LOSS = """
+from samespot.training.losses import Loss
+
+def losses_of(x, y, similarity, margin):
+    return (x - y).square().sum(dim=1) * similarity / margin
+
+MINE = Loss("mine", "me", pairs=losses_of, rate=0.003, batches="C", options=("margin",))
+"""
+
+
+def test_a_new_loss_is_one_new_file(tiny, photo_set, tmp_path, monkeypatch):
+    (tmp_path / "mine.py").write_text(NEW_LOSS)
+    with monkeypatch.context() as patched:
+        patched.setattr(registry, "__path__", [*registry.__path__, str(tmp_path)])
+        losses.cache_clear()
+        options = tiny.with_changes(loss="mine", steps=1, margin=2.0)
+        assert (options.batches, options.first_rate, options.kind) == ("C", 0.003, "pairs")
+        result = train(options, [photo_set], tmp_path / "run", progress=False)
+        assert result.loss > 0
+        assert PlaceNet.load(result.model).notes[-1].startswith("trained with the loss mine (me)")
+        with pytest.raises(InputError, match="`ap_bins` has no effect with `loss=mine`, only with ap"):
+            TrainingOptions.of({"loss": "mine", "ap_bins": 3})
+    losses.cache_clear()
+    with pytest.raises(InputError, match="`loss` 'mine' is unknown"):
+        TrainingOptions(loss="mine")
 
 
 def test_a_model_says_what_its_distances_mean():
-    ap = model_notes(("of a file",), TrainingOptions(loss="ap"))
+    ap = losses()["ap"].notes(("of a file",))
     assert ap[0] == "of a file"
     assert ap[1].startswith(
         "trained with the loss ap (Revaud et al. 2019): 1 − d/τ does not predict the overlap"
     )
-    assert model_notes(ap, TrainingOptions(loss="ap")) == ap
-    assert model_notes(ap, TrainingOptions()) == ("of a file",)  # trained again, with a margin
+    assert losses()["ap"].notes(ap) == ap
+    assert losses()["contrastive"].notes(ap) == ("of a file",)  # trained again, with a margin
 
 
-def test_a_loss_whose_package_is_absent_is_refused_before_any_work(monkeypatch):
-    monkeypatch.setattr(multi_similarity_loss, "find_spec", lambda name: None)
-    with pytest.raises(InputError, match="needs pytorch-metric-learning"):
-        objective_of(TrainingOptions(loss="multi-similarity"))
+def test_a_loss_whose_package_is_absent_is_refused():
+    absent = Loss("mine", "me", batch=lambda x, psi: None, package="not_there_at_all")
+    with pytest.raises(
+        InputError, match=r"`loss=mine` needs not-there-at-all; install it with .*\[comparators\]"
+    ):
+        absent.require_package()
+    assert losses()["multi-similarity"].package == "pytorch_metric_learning"

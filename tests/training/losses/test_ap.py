@@ -8,7 +8,7 @@ import torch
 from sklearn.metrics import average_precision_score
 
 from samespot.errors import InputError
-from samespot.training.average_precision_loss import average_precision_loss, quantised_precision
+from samespot.training.losses.ap import average_precision_loss, quantised_precision
 
 
 def unit(*degrees: float) -> torch.Tensor:

@@ -7,26 +7,17 @@ they are nearly the one and nearly the other.
 from __future__ import annotations
 
 from functools import cache
-from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
-
-from samespot.errors import InputError
 from samespot.overlap.classes import POSITIVE
-from samespot.training.whole_batch import BatchResult, cosines, counted_pairs, share_left_out
+from samespot.training.losses import Loss
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from samespot.training.whole_batch import BatchResult
 
 EPSILON = 0.1  # slack of the mining
-_PACKAGE = "pytorch_metric_learning"
-
-
-def require_metric_learning() -> None:
-    """Raise where the package is not installed. Looks for it and does not import it."""
-    if find_spec(_PACKAGE) is None:
-        raise InputError(
-            "`loss=multi-similarity` needs pytorch-metric-learning; install it with pip install 'samespot[comparators]'"
-        )
 
 
 def multi_similarity_loss(descriptors: Tensor, similarity: Tensor) -> BatchResult:
@@ -34,6 +25,10 @@ def multi_similarity_loss(descriptors: Tensor, similarity: Tensor) -> BatchResul
 
     The package is told the pairs by their indices, whose number the host must know: one wait for the device a step.
     """
+    import torch
+
+    from samespot.training.whole_batch import BatchResult, cosines, counted_pairs, share_left_out
+
     counted = counted_pairs(descriptors, similarity)
     given = counted & (similarity >= POSITIVE), counted & (similarity <= 0)
     kept = informative_pairs(cosines(descriptors.detach()), *given)
@@ -50,6 +45,8 @@ def informative_pairs(near: Tensor, positive: Tensor, negative: Tensor) -> tuple
     Positives less similar than the anchor's most similar negative plus ε, negatives more similar than its least
     similar positive less ε. near: (n, n) similarities; positive, negative: (n, n) bool.
     """
+    import torch
+
     hardest_negative = torch.where(negative, near, -torch.inf).amax(dim=1, keepdim=True)
     hardest_positive = torch.where(positive, near, torch.inf).amin(dim=1, keepdim=True)
     return positive & (near - EPSILON < hardest_negative), negative & (near + EPSILON > hardest_positive)
@@ -57,7 +54,18 @@ def informative_pairs(near: Tensor, positive: Tensor, negative: Tensor) -> tuple
 
 @cache
 def _loss() -> Any:
-    require_metric_learning()
+    LOSS.require_package()
     from pytorch_metric_learning.losses import MultiSimilarityLoss
 
     return MultiSimilarityLoss()  # α = 2, β = 50, λ = 0.5
+
+
+# relevance is yes or no: halves of positives and negatives, since any labels hold both
+LOSS = Loss(
+    "multi-similarity",
+    "Wang et al. 2019",
+    batch=multi_similarity_loss,
+    rate=0.1,
+    batches="all:D",
+    package="pytorch_metric_learning",
+)
