@@ -20,13 +20,13 @@ from samespot.evaluation.evaluate import (
 )
 from samespot.evaluation.options import EvaluateOptions
 from samespot.evaluation.protocol import Protocol
-from samespot.evaluation.protocols import protocol_named
+from samespot.evaluation.protocols import located, protocol_named
+from samespot.evaluation.protocols.tables import table_case
 from samespot.evaluation.reranking import reranking
-from samespot.evaluation.table_cases import table_case
 from samespot.matching.options import RerankOptions
 from samespot.model.network import PlaceNet
 from samespot.overlap.task import Within
-from samespot.places.catalogue import data_set, open_places
+from samespot.places.catalogue import open_places
 from samespot.places.table import Places
 from samespot.progress import Progress
 from samespot.retrieval.describe import describe, device_named
@@ -173,26 +173,6 @@ def _own_protocol(asked: EvaluateOptions, within: Within | None, view: dict[str,
         citation="",
         make=lambda root: [],
         options=view,
-    )
-
-
-def located(root: Path, protocol: Protocol) -> Path:
-    """The folder of the protocol's data set: `root` itself, or one directly below it."""
-    if not root.is_dir():
-        raise InputError(f"`root` {root}: no such folder; give the folder of the data set, or one above it")
-    below = sorted(p for p in root.iterdir() if p.is_dir() and not p.name.startswith("."))
-    for folder in (root, *below):
-        if protocol.data_set == "places":
-            there = (folder / "places.csv").is_file() and (folder is root or folder.name == "campus")
-        elif protocol.data_set == "town":
-            there = (folder / "town.json").is_file()
-        else:
-            there = bool(data_set(protocol.data_set).parts(folder))
-        if there:
-            return folder
-    raise InputError(
-        f"`root` {root}: {protocol.name} needs {protocol.data_set}, which is not there nor directly below;"
-        f" `samespot datasets` says where to ask for it"
     )
 
 

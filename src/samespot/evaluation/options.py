@@ -114,7 +114,9 @@ class EvaluateOptions(Options):
     cities: str | None = option(
         None, "MSLS: only these cities, such as cph,sf.", default="all of the protocol", panel=_PROTOCOL
     )
-    keys: str | None = option(None, "msls-val-740: folder of its key lists.", panel=_PROTOCOL)
+    keys: str | None = option(
+        None, "msls-val-740: folder of its key lists.", default="the data set's", panel=_PROTOCOL
+    )
     split: str | None = option(
         None,
         "RobotCar, extended CMU: test, or train, whose poses are public.",

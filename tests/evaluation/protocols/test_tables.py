@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from samespot.errors import InputError
-from samespot.evaluation.table_cases import rows_by_frame, table_case
+from samespot.evaluation.protocols.tables import rows_by_frame, table_case
 from samespot.overlap.annotate import label_pairs
 from samespot.overlap.task import Within
 from samespot.places import Places

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from samespot.errors import InputError
-from samespot.evaluation.campus_cases import PROTOCOLS
+from samespot.evaluation.protocols.campus import PROTOCOLS
 from samespot.overlap.annotate import label_pairs
 
 (EAST,) = PROTOCOLS
