@@ -27,7 +27,7 @@ from samespot.evaluation.intervals import Interval, paired_bootstrap_runs, wilso
 from samespot.evaluation.protocols import protocol_named
 from samespot.evaluation.results import Variant
 from samespot.model.network import PlaceNet
-from samespot.overlap.annotate import label_pairs, label_within
+from samespot.overlap.rules import label_pairs, label_within
 from samespot.overlap.task import preset_tasks
 from samespot.places.table import Places
 from samespot.retrieval.descriptors import Descriptors

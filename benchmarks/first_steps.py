@@ -16,7 +16,7 @@ import numpy as np
 
 from samespot.images.sources import Source
 from samespot.model.network import PlaceNet
-from samespot.overlap.annotate import label_by_distance, label_pairs
+from samespot.overlap.rules import label_by_distance, label_pairs
 from samespot.overlap.task import preset_tasks
 from samespot.training.options import BATCH_LOSSES, GRADED_RATE, LOSS_RATES, TUPLE_LOSSES
 from samespot.training.presets import preset_options

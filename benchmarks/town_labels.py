@@ -27,8 +27,8 @@ from samespot.evaluation.protocols.town import REACH, shared_view
 from samespot.figures.contact_sheet import draw_contact_sheet
 from samespot.figures.label_agreement import draw_label_agreement, draw_label_noise, draw_sector_sweep
 from samespot.figures.town_map import draw_town_map
-from samespot.overlap.annotate import label_within
-from samespot.overlap.labels import POSITIVE
+from samespot.overlap.classes import POSITIVE
+from samespot.overlap.rules import label_within
 from samespot.overlap.sector import sector_overlap
 from samespot.places.table import Places
 from samespot.town.build import build_town

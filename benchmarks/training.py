@@ -31,7 +31,7 @@ import torch
 
 from samespot.images.sources import FileImages
 from samespot.model.network import PlaceNet
-from samespot.overlap.annotate import label_pairs
+from samespot.overlap.rules import label_pairs
 from samespot.places.table import Places
 from samespot.training.batches import Batches
 from samespot.training.fabric import launch

@@ -20,9 +20,9 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from numpy.typing import NDArray
 
+from reproduction.data_sets import DataSet, data_sets
 from samespot.evaluation.cases import Case
 from samespot.evaluation.metrics import recall_at_k
-from samespot.reproduce.data_sets import DataSet, data_sets
 from samespot.retrieval.describe import describe
 from samespot.retrieval.search import search
 from samespot.retrieval.whitening import Whitening

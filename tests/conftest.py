@@ -2,6 +2,7 @@
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -79,12 +80,19 @@ def _cells(names):
 
 
 @pytest.fixture
-def samespot(monkeypatch, capsys):
-    """Runs a command in this process; returns exit code, output and error output."""
+def samespot(command):
+    """Runs a command of samespot in this process; returns exit code, output and error output."""
     from samespot.cli import run
 
-    def call(*words):
-        monkeypatch.setattr(sys, "argv", ["samespot", *map(str, words)])
+    return partial(command, run)
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """Runs an entry point with these words; returns exit code, output and error output."""
+
+    def call(run, *words):
+        monkeypatch.setattr(sys, "argv", ["command", *map(str, words)])
         code = 0
         try:
             run()

@@ -178,9 +178,9 @@ def test_datasets_says_what_is_here(samespot, tmp_path):
         (["places", "T", "--missing-images", "hide"], "--missing-images 'hide' is unknown; choose one of error"),
         (["train", "T"], "--labels is missing"),
         (["train", "T", "--backbne", "vgg16"], "No such option: --backbne"),
-        (["train", "T", "--schedule", "stepp"], "--schedule 'stepp' is not known; choose one of step"),
+        (["train", "T", "--schedule", "stepp"], "--schedule 'stepp' is unknown; choose one of step"),
         (["train", "T", "--image-size", "4y4"], "--image-size '4y4' is not understood"),
-        (["train", "T", "--class-weights", "1,x,1"], "class weights '1,x,1' are not three numbers"),
+        (["train", "T", "--class-weights", "1,x,1"], "--class-weights '1,x,1' is not understood"),
         (["train", "T", "--within", "5m"], "--within has no effect without --validate"),
         (["train", "T", "--validate-map", "T"], "--validate-map has no effect without --validate"),
         (["train", "T", "--only", "london"], "--only has no effect without --preset"),
@@ -279,7 +279,7 @@ def test_help_shows_the_defaults_that_are_used():
 
     from samespot.cli import app
     from samespot.commands.label import AXES
-    from samespot.overlap.task import Points, Sectors
+    from samespot.overlap.rules import Points, Sectors
 
     used = {f.name: f.default for kind in (Sectors, Points) for f in fields(kind)} | AXES
     used |= {"kind": "2d", "missing_images": "warn"}

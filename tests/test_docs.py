@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import reproduction.cli
+import samespot.cli
 from samespot import Places
-from samespot.cli import run
 
 REPO = Path(__file__).parents[1]
 PAGES = [REPO / "README.md", *sorted((REPO / "docs").glob("*.md"))]
@@ -139,8 +140,12 @@ def run_line(line, monkeypatch):
     if command[0] == "make":  # the test itself runs under make: only the target must exist
         assert re.search(rf"^{command[1]}:", (REPO / "Makefile").read_text(), re.MULTILINE), line
         return
-    assert command[0] == "samespot", f"the docs run an unknown command: {line}"
-    monkeypatch.setattr(sys, "argv", [*command, *SHORT.get(command[1], [])])
+    if command[:3] == ["python", "-m", "reproduction"]:
+        run, words = reproduction.cli.run, command[3:]
+    else:
+        assert command[0] == "samespot", f"the docs run an unknown command: {line}"
+        run, words = samespot.cli.run, [*command[1:], *SHORT.get(command[1], [])]
+    monkeypatch.setattr(sys, "argv", ["command", *words])
     code = 0
     try:
         run()

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from zipfile import ZipFile
 
 REPO = Path(__file__).parents[1]
 
@@ -21,6 +22,8 @@ def test_the_wheel_works_in_a_clean_environment(tmp_path):
     assert uv, "uv is missing; `make test` installs it"
     run(uv, "build", "--wheel", "--quiet", "--out-dir", tmp_path / "dist", REPO)
     (wheel,) = (tmp_path / "dist").glob("samespot-*.whl")
+    packages = {name.split("/")[0] for name in ZipFile(wheel).namelist()}
+    assert packages == {"samespot", wheel.name.split("-py3")[0] + ".dist-info"}  # no reproduction, no tests
     home = tmp_path / "clean"
     run(uv, "venv", "--quiet", "--python", sys.executable, home)
     run(uv, "pip", "install", "--quiet", "--python", home / "bin" / "python", wheel)

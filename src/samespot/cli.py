@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Annotated, Any, get_args
 
 import typer
@@ -50,7 +50,7 @@ Projection = Annotated[
 ]
 
 
-def run() -> None:
+def run(app: typer.Typer = app) -> None:
     """Entry point: a user's mistake is one line and exit code 2, never a traceback."""
     try:
         code = app(args=sys.argv[1:] or ["--help"], standalone_mode=False)
@@ -193,93 +193,6 @@ def town(
 
 
 @app.command()
-def reproduce(
-    out: Annotated[
-        Path, typer.Option(callback=_out_folder, help="Folder for results, one json a run.")
-    ] = Path("reproduce"),
-    data: Annotated[
-        Path | None, typer.Option(help="Folder with campus/ and redkitchen/; VGG16's weights beside it.")
-    ] = None,
-    root: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=FOLDER", help="A data set elsewhere, e.g. msls=MSLS.")
-    ] = None,
-    weights: Annotated[
-        list[str] | None,
-        typer.Option(metavar="BACKBONE=FILE", help="Weights that a trunk starts from, e.g. vgg16=FILE."),
-    ] = None,
-    only: Annotated[
-        list[str] | None, typer.Option(help="A claim, a data set, or experiments with this in their name.")
-    ] = None,
-    seeds: Annotated[int, typer.Option(help="Runs of each experiment.")] = 3,
-    steps: Annotated[
-        int | None, typer.Option(help="Fewer training steps, for a try; another budget is another result.")
-    ] = None,
-    seconds: Annotated[float | None, typer.Option(help="Begin no run after so many.")] = None,
-    work: Annotated[
-        Path | None, typer.Option(help="Folder for what is built and thrown away.", show_default="OUT/work")
-    ] = None,
-    page: Annotated[
-        Path | None, typer.Option(callback=_out_file, help="Also write the claims as a Markdown page.")
-    ] = None,
-    explained: Annotated[
-        Path | None, typer.Option(help="For the page: toml file, id of a claim = why it did not reproduce.")
-    ] = None,
-    show: Annotated[
-        bool, typer.Option("--list", help="Print claims and experiments, and run nothing.")
-    ] = False,
-    collect: Annotated[
-        bool, typer.Option("--collect", help="Run nothing; judge by the results that are there.")
-    ] = False,
-    beside: Annotated[
-        bool, typer.Option("--beside", help="Others use this device meanwhile: do not tell seconds.")
-    ] = False,
-    device: Annotated[str, typer.Option(help="auto, cpu or cuda.")] = "auto",
-    json: Json = None,
-) -> None:
-    """Measure the paper's claims again: small experiments of equal budget on the data at hand, and a table of claims.
-
-    A call that was stopped goes on where it was. Exit code 1 where an experiment failed.
-    """
-    from samespot import console
-    from samespot.commands import reproduce as command
-    from samespot.commands.words import refuse_absent_gpu
-    from samespot.errors import InputError
-    from samespot.reproduce.page import explanations, write_page
-
-    refuse_absent_gpu(device)
-    asked = command.ReproduceRequest(
-        out=out,
-        data=data,
-        root=tuple(root or ()),
-        weights=tuple(weights or ()),
-        only=tuple(only or ()),
-        seeds=seeds,
-        steps=steps,
-        seconds=seconds,
-        work=work,
-        device=device,
-        collect=collect,
-        beside=beside,
-    )
-    if show:
-        return console.write_json(command.list_table(asked), json)
-    if explained is not None and page is None:
-        raise InputError("--explained is for the page; give --page as well")
-    why = {} if explained is None else explanations(explained, command.claims_asked(asked))
-    judged, outcome = command.reproduce(asked)
-    command.claims_table(judged)
-    command.closing_lines(outcome)
-    if page is not None:
-        words = command.command_in_words(asked, judged.results)
-        lacks, broken = command.missing(outcome), command.failed(outcome)
-        console.files_written(write_page(page, judged, words, lacks, broken, why))
-    console.write_json(command.facts(judged, outcome), json)
-    if outcome.failures:
-        raise typer.Exit(1)
-    return None
-
-
-@app.command()
 def report(
     runs: Annotated[
         list[Path],
@@ -289,31 +202,16 @@ def report(
         "report.html"
     ),
     title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
-    paper: Annotated[
-        Path | None, typer.Option(help="Instead of the page, write the paper's figures into this folder.")
-    ] = None,
-    format: Annotated[
-        str | None, typer.Option(help="Of the paper's figures: pdf, svg or png.", show_default="pdf")
-    ] = None,
     json: Json = None,
 ) -> None:
     """One self-contained html page about some runs: it works offline, on a phone and in the dark."""
     from samespot import console
     from samespot.commands.report import make_report
-    from samespot.commands.words import one_of, refuse_ineffective
-    from samespot.figures.paper import Format, paper_figures
-    from samespot.figures.report_runs import load_runs
 
-    if paper is None:
-        refuse_ineffective(SimpleNamespace(format=format), ("format",), "without --paper")
-    kind = one_of("format", format, get_args(Format), "pdf")
     with console.progress_bar() as progress:
-        if paper is None:
-            files = [make_report(runs, out, title=title, progress=progress)]
-        else:
-            files = paper_figures(load_runs(runs), paper, format=kind, progress=progress)
-    console.files_written(files)
-    console.write_json([str(file) for file in files], json)
+        page = make_report(runs, out, title=title, progress=progress)
+    console.files_written([page])
+    console.write_json([str(page)], json)
 
 
 @app.command()
@@ -484,8 +382,7 @@ def places(
     """Read where images were taken, check it, and write it as one table."""
     from samespot import console
     from samespot.commands.words import one_of
-    from samespot.places.catalogue import open_places
-    from samespot.places.table import MissingImages
+    from samespot.places.catalogue import MissingImages, open_places
 
     table = open_places(
         source,
@@ -687,22 +584,17 @@ def train(
         name: value for name, value in locals().items() if value is not None
     }  # before any other local name
     from samespot import console
-    from samespot.commands.train import TrainRequest, option_changes, training_data, training_options
+    from samespot.commands.train import training_data, training_options
     from samespot.figures.batch_histogram import PAIRS, batch_histogram, save_histograms
-    from samespot.training.options import TUPLE_LOSSES
+    from samespot.options import split
+    from samespot.training.options import TUPLE_LOSSES, TrainingData, TrainingOptions
     from samespot.training.trainer import train as train_network
 
-    asked = TrainRequest(
-        places=places,
-        map=map_,
-        labels=labels,
-        preset=preset,
-        only=only,
-        validate=validate,
-        validate_map=validate_map,
-        within=within,
-    )
-    options = training_options(asked, option_changes(given))
+    given.pop("json", None)
+    given |= {"map": given.pop("map_")} if "map_" in given else {}
+    typed_data, typed = split(given, TrainingData, TrainingOptions)
+    asked = TrainingData.of(typed_data)
+    options = training_options(asked, typed)
     with console.progress_bar() as progress:
         sets, validation = training_data(asked, options, progress)
     result = train_network(options, sets, run, resume=resume, validation=validation, say=console.say)

@@ -16,6 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table
 
 from samespot.errors import InputError
+from samespot.overlap.rules import words_of
 
 if TYPE_CHECKING:  # a line about a typo must not wait for pandas and torch
     from samespot.places.catalogue import DataSet, Finding
@@ -99,23 +100,11 @@ def label_table(summary: dict[str, Any]) -> None:
     made = f"scene made in {summary['scene seconds']:.2f} s, " if summary["scene seconds"] else ""
     rate, nonzero = summary["pairs per second"], summary["nonzero pairs per second"]
     out.print(
-        f"  {rule_in_words(summary['labels'])}; {made}labelled in {summary['seconds']:.2f} s: "
+        f"  {words_of(summary['labels'])}; {made}labelled in {summary['seconds']:.2f} s: "
         f"{_short(rate)}pairs/s, of which {_short(nonzero)}non-zero",
         highlight=False,
         soft_wrap=True,
     )
-
-
-def rule_in_words(meta: dict[str, Any]) -> str:
-    """One phrase for how labels were made."""
-    if meta["kind"] == "binary":
-        turn = "" if meta.get("degrees") is None else f" and {meta['degrees']:g}°"
-        return f"binary, within {meta['metres']:g} m{turn}"
-    if meta["measure"] == "distance":
-        return f"soft, ½ at {meta['metres']:g} m, steepness {meta['steepness']:g}/m"
-    if meta["kind"].startswith("3D"):
-        return f"3D, IoU of {meta['points']:,} points, occlusion {meta['occlusion']}"
-    return f"2D, {meta['measure']}, θ = {meta['theta']:g}°, r = {meta['radius']:g} m"
 
 
 def places_facts(places: Places) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from samespot.errors import InputError
-from samespot.overlap.annotate import label_pairs, label_within
 from samespot.overlap.labels import PairLabels
+from samespot.overlap.rules import label_pairs, label_within
 from samespot.places.table import Places
 from samespot.progress import Progress
 

@@ -38,6 +38,9 @@ class About:
     argument: bool = False  # given by position
     metavar: str | None = None
     flag: str | None = None  # where it is not the name with dashes
+    choices: Callable[[], Iterable[str]] | None = (
+        None  # words that are not in the type but come from a registry
+    )
     writes: Literal["", "file", "folder"] = ""  # a path that is written: tried before any work is done
 
 
@@ -58,8 +61,10 @@ def hints(cls: Any) -> dict[str, Any]:
     return get_type_hints(cls)
 
 
-def choices(hint: Any) -> tuple[Any, ...]:
-    """The words that a type allows, where it is made of words alone."""
+def choices(hint: Any, known: About | None = None) -> tuple[Any, ...]:
+    """The words that an option may be, where it is one of some words."""
+    if known is not None and known.choices is not None:
+        return tuple(known.choices())
     parts = [part for part in _parts(hint) if part is not NoneType]
     if parts and all(get_origin(part) is Literal for part in parts):
         return tuple(word for part in parts for word in get_args(part))
@@ -152,10 +157,9 @@ def checked(name: str, value: Any, hint: Any, known: About) -> Any:
         except ValueError:
             raise InputError(f"`{name}` {value!r} is not understood: {known.help}") from None
     value = _of_type(name, value, hint)
-    allowed = choices(hint)
-    if allowed and value is not None and value not in allowed:
-        words = ", ".join(str(word) for word in allowed)
-        raise InputError(f"`{name}` {value!r} is unknown; choose one of {words}")
+    allowed = choices(hint, known)
+    if allowed and value is not None:
+        check_choice(name, value, allowed)
     if isinstance(value, int | float) and not isinstance(value, bool):
         _check_limits(name, value, known)
     return value
@@ -187,6 +191,12 @@ def _check_limits(name: str, value: float, known: About) -> None:
     for limit, keeps, words in limits:
         if limit is not None and not (keeps(value, limit) and math.isfinite(value)):
             raise InputError(f"`{name}` {value:g} must be {words} {limit:g}")
+
+
+def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
+    """Refuse an option that is none of the words it may be: a typo must not change a result silently."""
+    if value not in (known := tuple(choices)):
+        raise InputError(f"`{name}` {value!r} is unknown; choose one of {', '.join(known)}")
 
 
 def parse_size(words: str) -> tuple[int, int]:

@@ -5,8 +5,9 @@ import pytest
 
 from samespot import InputError, Places, label_pairs, sector_overlap
 from samespot.commands.label import LabelRequest, label_tasks
-from samespot.commands.words import parse_pair, parse_soft_distance, parse_within
-from samespot.overlap.task import Points, Sectors, SoftDistance, Within, run_task
+from samespot.commands.words import parse_pair
+from samespot.overlap.rules import Points, Sectors, SoftDistance, Within, parse_soft_distance, parse_within
+from samespot.overlap.task import run_task
 from samespot.places.pose import PoseFrame
 
 
@@ -66,7 +67,7 @@ def test_words_are_parsed():
     assert parse_soft_distance("15m") == SoftDistance(15.0, 0.8)
     assert parse_soft_distance("25m, 0.2/m") == SoftDistance(25.0, 0.2)
     for wrong in ("15", "15m,0.8", "m", "15m,/m", "15m,40deg"):
-        with pytest.raises(InputError, match="--soft-distance"):
+        with pytest.raises(InputError, match="write metres"):
             parse_soft_distance(wrong)
 
 

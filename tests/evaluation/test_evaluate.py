@@ -12,7 +12,7 @@ from samespot.evaluation.evaluate import EvaluationOptions, GivenWhitening, Othe
 from samespot.evaluation.protocol import Protocol
 from samespot.evaluation.results import Evaluation
 from samespot.matching.reranker import Reranking
-from samespot.overlap.annotate import label_pairs
+from samespot.overlap.rules import label_pairs
 from samespot.retrieval.descriptors import Descriptors
 from samespot.retrieval.whitening import Whitening
 

@@ -12,10 +12,9 @@ from samespot.evaluation.positives import (
     rows_within,
     sequences_found,
 )
-from samespot.overlap.annotate import label_pairs
 from samespot.overlap.labels import PairLabels
+from samespot.overlap.rules import Sectors, label_pairs
 from samespot.overlap.sector import sector_overlap
-from samespot.overlap.task import Sectors
 from samespot.places import Places
 
 

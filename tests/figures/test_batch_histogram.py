@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from samespot.figures.batch_histogram import batch_histogram, counts, drawn_similarities
-from samespot.overlap.annotate import label_pairs
+from samespot.overlap.rules import label_pairs
 from samespot.places.table import Places
 from samespot.training.batches import Batches
 from samespot.training.options import TrainingOptions

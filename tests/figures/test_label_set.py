@@ -21,8 +21,9 @@ from samespot.figures.similarity import (
 )
 from samespot.figures.style import without_pale
 from samespot.overlap.cloud import PointCloud
+from samespot.overlap.rules import Points, Sectors, Within
 from samespot.overlap.scene import Scene
-from samespot.overlap.task import LabelTask, Points, Sectors, Within, run_task
+from samespot.overlap.task import LabelTask, run_task
 from samespot.places.camera import Camera
 
 
@@ -278,7 +279,7 @@ def test_figures_of_an_earlier_rule_are_removed_and_others_stay(tmp_path, no_rel
     assert (tmp_path / "pair_075.png") in first
     for name in ("town.png", "pair_mine.png", "notes.txt"):
         (tmp_path / name).write_text("not ours")
-    with pytest.raises(InputError, match="--pair 150,0: there are 150 queries"):
+    with pytest.raises(InputError, match="`pair` 150,0: there are 150 queries"):
         draw_label_set(graded, tmp_path, (150, 0))
     assert (tmp_path / "pair_075.png").exists()  # a refused call changes nothing
     binary = run_task(LabelTask("t", places, places, Within(25.0, 40.0)))

@@ -10,7 +10,7 @@ import pytest
 from samespot.errors import InputError
 from samespot.evaluation.calibration import IsotonicCalibration
 from samespot.figures.report_runs import Described, ReportRun, SectorRule, load_runs
-from samespot.overlap.annotate import label_pairs
+from samespot.overlap.rules import label_pairs
 from samespot.places.table import Places
 
 

@@ -115,7 +115,7 @@ def test_turned_jpegs_are_left_to_the_processor(tmp_path):
 
 
 def test_decoding_on_a_gpu_needs_one(photo_set, tiny, tmp_path):
-    with pytest.raises(InputError, match="--decode gpu needs a CUDA device"):
+    with pytest.raises(InputError, match="`decode=gpu` needs a CUDA device"):
         train(tiny.with_changes(decode="gpu"), [photo_set], tmp_path / "run")
 
 

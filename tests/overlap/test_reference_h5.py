@@ -7,8 +7,8 @@ from scipy.spatial.distance import squareform
 
 from samespot import InputError, PairLabels, Places, label_pairs
 from samespot.overlap import reference_h5
-from samespot.overlap.annotate import label_within
 from samespot.overlap.reference_h5 import export_h5, import_h5
+from samespot.overlap.rules import label_within
 
 
 @pytest.fixture(autouse=True)
@@ -101,7 +101,9 @@ def test_the_layout_of_a_foreign_file_can_be_chosen(tmp_path):
     assert import_h5(tmp_path / "a.h5", "empty", layout="matrix").shape == (4, 0)
     with pytest.raises(InputError, match=r"shape \(2, 2\) is no triangle"):
         import_h5(tmp_path / "a.h5", "square", layout="triangle")
-    with pytest.raises(InputError, match="layout 'square' is unknown; choose one of auto, matrix, triangle"):
+    with pytest.raises(
+        InputError, match="`layout` 'square' is unknown; choose one of auto, matrix, triangle"
+    ):
         import_h5(tmp_path / "a.h5", layout="square")
 
 

@@ -8,7 +8,8 @@ from PIL import Image
 
 from samespot import InputError, Places
 from samespot.overlap.cloud import PointCloud
-from samespot.overlap.scene import Scene, colmap_scene, depth_scene, label_scene, parse_camera
+from samespot.overlap.rules import label_scene
+from samespot.overlap.scene import Scene, colmap_scene, depth_scene, parse_camera
 from samespot.places.camera import Camera
 
 CAMERA = Camera(8, 6, 8.0, 8.0, 4.0, 3.0)
@@ -90,7 +91,7 @@ def test_empty_tables_and_unknown_words_are_refused(tmp_path):
     places, scene = video(tmp_path, 2), Scene(PointCloud(np.ones((1, 3))), CAMERA, "a point")
     with pytest.raises(InputError, match="no query images in the table"):
         label_scene(places.select(slice(0, 0)), places, scene)
-    with pytest.raises(InputError, match="occlusion 'some' is unknown; choose one of none, depth, cloud"):
+    with pytest.raises(InputError, match="`occlusion` 'some' is unknown; choose one of none, depth, cloud"):
         label_scene(places, places, scene, occlusion="some")
 
 

@@ -236,7 +236,7 @@ def test_unknown_heading_gives_nan():
         ({"theta": 361}, "theta 361 is not in"),
         ({"radius": -1}, "radius -1 is not a positive number of metres"),
         ({"radius_b": np.inf}, "radius_b inf is not"),
-        ({"measure": "jaccard"}, "measure 'jaccard' is unknown; choose one of overlap, iou"),
+        ({"measure": "jaccard"}, "`measure` 'jaccard' is unknown; choose one of overlap, iou"),
     ],
 )
 def test_bad_arguments_are_named(arguments, words):

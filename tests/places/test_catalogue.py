@@ -34,7 +34,7 @@ def test_an_at_named_folder_is_recognised_and_its_parts_asked_for(tmp_path):
     write_at_names(tmp_path / "images" / "test" / "database")
     write_at_names(tmp_path / "images" / "test" / "queries", 2)
     with pytest.raises(
-        InputError, match=r"2 parts \(images/test/database, images/test/queries\); choose one with --part"
+        InputError, match=r"2 parts \(images/test/database, images/test/queries\); choose one with `part`"
     ):
         open_places(tmp_path)
     places = open_places(tmp_path, part="images/test/queries")
@@ -93,7 +93,7 @@ def test_projection_and_onto_reach_the_sources_that_are_folders(tmp_path):
 def test_an_unknown_policy_for_missing_images_is_told_for_folders_too(tmp_path):
     root = tmp_path / "images"
     write_at_names(root)
-    with pytest.raises(InputError, match="--missing-images 'zz' is unknown; choose one of error, warn, drop"):
+    with pytest.raises(InputError, match="`missing_images` 'zz' is unknown; choose one of error, warn, drop"):
         open_places(root, missing_images="zz")
 
 

@@ -1,4 +1,4 @@
-"""Quaternions against scipy, headings against poses made by hand."""
+"""Quaternions against their product written out, headings against poses made by hand."""
 
 import numpy as np
 import pytest
@@ -7,8 +7,10 @@ from scipy.spatial.transform import Rotation
 from samespot.errors import InputError
 from samespot.places.pose import (
     PoseFrame,
+    angles_between,
     conjugate,
     ground_pose,
+    inverse_poses,
     not_rotations,
     not_unit,
     pose_columns,
@@ -30,9 +32,27 @@ def scalar_first(rotations: Rotation) -> np.ndarray:
     return rotations.as_quat()[:, [3, 0, 1, 2]]
 
 
-def test_rotation_matrices_agree_with_scipy():
-    rotations = random_rotations()
-    assert np.allclose(rotation_matrices(scalar_first(rotations)), rotations.as_matrix(), atol=1e-14)
+def product(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """Hamilton's, of (n, 4) quaternions qw, qx, qy, qz."""
+    scalar = p[:, 0] * q[:, 0] - (p[:, 1:] * q[:, 1:]).sum(axis=1)
+    return np.c_[scalar, p[:, :1] * q[:, 1:] + q[:, :1] * p[:, 1:] + np.cross(p[:, 1:], q[:, 1:])]
+
+
+INVERSE = np.array([1.0, -1.0, -1.0, -1.0])  # of a unit quaternion, number by number
+
+
+def test_rotation_matrices_turn_vectors_as_the_quaternions_do():
+    q = scalar_first(random_rotations())
+    vectors = np.random.default_rng(0).normal(size=(len(q), 3))
+    turned = product(product(q, np.c_[np.zeros(len(q)), vectors]), q * INVERSE)
+    assert np.allclose(np.einsum("nij,nj->ni", rotation_matrices(q), vectors), turned[:, 1:], atol=1e-14)
+
+
+def test_an_unknown_rotation_stays_unknown():
+    found = rotation_matrices([[np.nan] * 4, [2.0, 0, 0, 0]])
+    assert np.isnan(found[0]).all()
+    assert np.array_equal(found[1], np.eye(3))
+    assert rotation_matrices(np.empty((0, 4))).shape == (0, 3, 3)
 
 
 def test_rotation_matrices_take_any_length():
@@ -49,7 +69,22 @@ def test_quaternions_round_trip_with_positive_scalar():
 
 def test_conjugate_is_the_transpose():
     q = scalar_first(random_rotations())
+    assert np.allclose(conjugate(q), q * INVERSE, atol=1e-15)
     assert np.allclose(rotation_matrices(conjugate(q)), rotation_matrices(q).transpose(0, 2, 1), atol=1e-14)
+
+
+def test_a_pose_after_its_inverse_moves_nothing():
+    q = scalar_first(random_rotations(50))
+    move, x = np.random.default_rng(1).normal(size=(2, 50, 3))
+    back, turned_back = inverse_poses(move, q)
+    there = np.einsum("nij,nj->ni", rotation_matrices(q), x) + move
+    assert np.allclose(np.einsum("nij,nj->ni", rotation_matrices(turned_back), there) + back, x, atol=1e-14)
+
+
+def test_angles_are_those_of_the_matrices_and_blind_to_sign():
+    a, b = (scalar_first(Rotation.random(300, random_state=seed)) for seed in (1, 2))
+    trace = np.einsum("nij,nij->n", rotation_matrices(a), rotation_matrices(b))
+    assert np.allclose(angles_between(a, -b), np.degrees(np.arccos((trace - 1) / 2)), atol=1e-6)
 
 
 @pytest.mark.parametrize(("rotation", "heading"), [(LOOKS_NORTH, 0.0), (LOOKS_EAST, 90.0)])

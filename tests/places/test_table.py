@@ -95,16 +95,16 @@ BROKEN = {
         "places.csv row 2: easting 1e+300 m is off the earth; give metres"
     ),
     "image,latitude,longitude,heading\na.jpg,48,11,412\n": (
-        "places.csv row 1: heading 412 is not in [0, 360) (1 such rows); pass --wrap-headings to accept it"
+        "places.csv row 1: heading 412 is not in [0, 360) (1 such rows); pass `wrap_headings` to accept it"
     ),
     "image,easting,northing,heading\na.jpg,1,2,west\n": (
         "places.csv row 1: heading 'west' is not a finite number"
     ),
     "image,easting,northing,heading\na.jpg,1,2,0\nb.jpg,1,2,412\nc.jpg,1,2,-1\n": (
-        "places.csv row 2: heading 412 is not in [0, 360) (2 such rows); pass --wrap-headings to accept it"
+        "places.csv row 2: heading 412 is not in [0, 360) (2 such rows); pass `wrap_headings` to accept it"
     ),
     "image,easting,northing,heading\na.jpg,1,2,360\n": (
-        "places.csv row 1: heading 360 is not in [0, 360) (1 such rows); pass --wrap-headings to accept it"
+        "places.csv row 1: heading 360 is not in [0, 360) (1 such rows); pass `wrap_headings` to accept it"
     ),
     "image,easting,northing,heading\na.jpg,1,2,0\nb.jpg,1,2,0\na.jpg,3,4,0\na.jpg,3,4,0\n": (
         "places.csv row 3: image a.jpg stands in the table twice (2 repeated rows); keep one row an image"
@@ -337,7 +337,7 @@ def test_images_far_from_the_others_are_noted(csv, tmp_path):
 
 def test_an_unknown_policy_for_missing_images_is_told(refused):
     assert refused(GOOD, missing_images="zz") == (
-        "--missing-images 'zz' is unknown; choose one of error, warn, drop, ignore"
+        "`missing_images` 'zz' is unknown; choose one of error, warn, drop, ignore"
     )
 
 
@@ -369,7 +369,7 @@ def test_missing_images_are_counted_and_three_named(gappy, tmp_path):
     assert (len(warned), warned.notes, warned.dropped) == (6, (said,), {})
     with pytest.raises(InputError) as error:
         Places.read(gappy, missing_images="error")
-    assert str(error.value) == f"{said}; fix the root, or drop them with --missing-images drop"
+    assert str(error.value) == f"{said}; fix the root, or drop them with `missing_images=drop`"
     kept = Places.read(gappy, missing_images="drop")
     assert kept.table["image"].tolist() == ["a.jpg", "f.jpg"]
     assert kept.table.index.tolist() == [0, 1]

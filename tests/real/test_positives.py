@@ -6,7 +6,7 @@ from scipy.spatial import cKDTree
 
 from samespot.evaluation.positives import rows_within
 from samespot.evaluation.protocols import protocol_named
-from samespot.overlap.annotate import label_pairs
+from samespot.overlap.rules import label_pairs
 from samespot.overlap.task import preset_tasks
 from samespot.places import Places
 from samespot.training.validation_sets import campus_east

@@ -209,7 +209,7 @@ def test_bad_images_end_it_or_are_zero_and_named(net, places, tmp_path):
     expected = on_cpu(net, places)
     (places.root / "5-0.jpg").write_bytes(b"no image")
     (places.root / "13-0.jpg").unlink()
-    with pytest.raises(InputError, match=r"5-0\.jpg: cannot decode .*; or pass --on-bad-image skip"):
+    with pytest.raises(InputError, match=r"5-0\.jpg: cannot decode .*; or pass `on_bad_image=skip`"):
         on_cpu(net, places, tmp_path / "d")
     found = on_cpu(net, places, tmp_path / "d", on_bad_image="skip")
     assert found.good.nonzero()[0].tolist() == [i for i in range(COUNT) if i not in (5, 13)]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from samespot.overlap.annotate import label_pairs, label_within
+from samespot.overlap.rules import label_pairs, label_within
 from samespot.places.table import Places
 from samespot.training.options import TrainingOptions
 from samespot.training.sets import LabelledSet

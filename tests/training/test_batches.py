@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from samespot.errors import InputError
-from samespot.overlap.annotate import label_by_distance, label_pairs, label_within
 from samespot.overlap.labels import PairLabels
+from samespot.overlap.rules import label_by_distance, label_pairs, label_within
 from samespot.places.table import Places
 from samespot.training.batches import Batches
 from samespot.training.sets import LabelledSet
@@ -174,7 +174,7 @@ def test_queries_without_a_match_are_redrawn_and_counted(some_places):
 
 def test_a_class_that_does_not_exist_is_one_clear_line(binary_set, graded_set):
     with pytest.raises(
-        InputError, match=r"need a soft negative pair, and the labels hold none; use --batches binary"
+        InputError, match=r"need a soft negative pair, and the labels hold none; use `batches=binary`"
     ):
         Batches([binary_set], "A", 8)(0)
     assert Batches([binary_set], "binary", 8)(0).similarity.tolist().count(1.0) == 4
@@ -306,7 +306,7 @@ def test_photos_of_different_sets_share_nothing(graded_set, self_set):
     [
         ("E", "'E' is not understood"),
         ("pos=0.5,soft=0.2", "sum to 0.7"),
-        ("all:binary", "nothing is rounded; use --batches binary, or binary labels with all:D"),
+        ("all:binary", "nothing is rounded; use binary, or binary labels with all:D"),
         ("pos=half,soft=0.5", "'half' is not a number"),
     ],
 )
@@ -318,6 +318,6 @@ def test_unknown_strategies_are_one_clear_line(text, complaint):
 
 def test_binary_labels_are_sent_to_batches_they_can_fill(binary_set):
     for strategy, other in (("all", "all:D"), ("A", "binary")):
-        with pytest.raises(InputError, match=f"use --batches {other}"):
+        with pytest.raises(InputError, match=f"use `batches={other}`"):
             Batches([binary_set], strategy, 8)(0)
         assert len(Batches([binary_set], other, 8)(0)) == 8

@@ -10,7 +10,6 @@ from samespot.training.loss import (
     GeneralizedContrastiveLoss,
     all_pairs_loss,
     pair_losses,
-    parse_class_weights,
 )
 
 
@@ -140,12 +139,6 @@ def test_absent_classes_leave_their_weight_to_the_others():
     x, psi = unit(0, 30, 60), torch.zeros(3, 3, dtype=torch.float64)
     result = all_pairs_loss(x, psi)
     assert result.loss.item() == pytest.approx(result.class_loss[2].item(), abs=1e-16)
-
-
-def test_class_weights_are_scaled_and_checked():
-    assert parse_class_weights("1,1,2") == (0.25, 0.25, 0.5)
-    with pytest.raises(InputError, match="three numbers"):
-        parse_class_weights("0.5,0.5")
 
 
 @pytest.mark.parametrize("wrong", [1.5, -0.1, math.nan])

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from samespot.errors import InputError
-from samespot.overlap.annotate import label_pairs
+from samespot.overlap.rules import label_pairs
 from samespot.training.mining import Candidates, Mined, Tuples, choose, nearness
 from samespot.training.sets import LabelledSet
 

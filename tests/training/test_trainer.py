@@ -268,7 +268,7 @@ def test_a_broken_checkpoint_is_passed_over(tiny, photo_set, tmp_path, plain):
     assert [m["step"] for m in read_metrics(tmp_path / "run")] == [1, 2, 3, 4, 5, 6]
 
 
-def test_a_run_without_a_whole_checkpoint_says_that_it_starts_anew(tmp_path):
+def test_a_run_without_a_whole_checkpoint_says_that_it_starts_again(tmp_path):
     kept = Checkpoints(tmp_path)
     for step in (1, 2):
         kept.save(step, {"step": step})
@@ -277,7 +277,7 @@ def test_a_run_without_a_whole_checkpoint_says_that_it_starts_anew(tmp_path):
     assert state is None
     assert [line.partition("); ")[2] for line in warnings] == [
         "going back to the one before",
-        "none is whole; starting anew",
+        "none is whole; starting again",
     ]
 
 
@@ -303,12 +303,12 @@ def test_only_the_newest_checkpoints_stay(tmp_path):
 
 def test_a_run_is_not_mixed_with_another(tiny, photo_set, plain, tmp_path):
     _, run = plain
-    with pytest.raises(InputError, match="holds a run already; pass --resume"):
+    with pytest.raises(InputError, match="holds a run already; pass `resume`"):
         train(tiny, [photo_set], run, progress=False)
     with pytest.raises(InputError, match=r"margin was 0\.5 and is now 0\.7"):
         train(tiny.with_changes(margin=0.7), [photo_set], run, resume=True, progress=False)
     fewer = photo_set.queries.select(slice(0, 10))
-    from samespot.overlap.annotate import label_pairs
+    from samespot.overlap.rules import label_pairs
 
     other = LabelledSet(fewer, fewer, label_pairs(fewer, fewer))
     with pytest.raises(InputError, match="other places or labels"):
@@ -377,7 +377,7 @@ def test_a_truncated_image_is_named(tiny, street_of_photos, tmp_path):
     for number in (3, 7):
         content = (tmp_path / f"{number}.jpg").read_bytes()
         (tmp_path / f"{number}.jpg").write_bytes(content[: len(content) // 3])
-    with pytest.raises(InputError, match=r"[37]\.jpg: cannot decode the image .*--on-bad-image skip"):
+    with pytest.raises(InputError, match=r"[37]\.jpg: cannot decode the image .*`on_bad_image=skip`"):
         train(tiny, [broken], tmp_path / "fails", progress=False)
     result = train(tiny.with_changes(on_bad_image="skip"), [broken], tmp_path / "skips", progress=False)
     assert {path.rsplit("/")[-1] for path in result.skipped_images} == {"3.jpg", "7.jpg"}
@@ -398,7 +398,7 @@ def test_a_cache_file_remembers_the_images_that_were_bad(tiny, street_of_photos,
     again = train(skip, [street], tmp_path / "again", progress=False)
     assert [path.rsplit("/")[-1] for path in again.skipped_images] == ["5.jpg"]
     assert again.skipped_images.keys() == first.skipped_images.keys()
-    with pytest.raises(InputError, match=r"5\.jpg: the file is empty.*cache was filled.*--on-bad-image skip"):
+    with pytest.raises(InputError, match=r"5\.jpg: the file is empty.*cache was filled.*`on_bad_image=skip`"):
         train(skip.with_changes(on_bad_image="fail"), [street], tmp_path / "fails", progress=False)
 
 
@@ -422,7 +422,7 @@ def test_nothing_to_train_is_refused(tiny, photo_set, tmp_path):
 def test_photos_of_other_formats_and_sizes(tiny, tmp_path):
     from PIL import Image
 
-    from samespot.overlap.annotate import label_pairs
+    from samespot.overlap.rules import label_pairs
 
     names = [f"{i}.{'png' if i % 3 == 0 else 'webp' if i % 3 == 1 else 'jpg'}" for i in range(9)]
     for i, name in enumerate(names):

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from samespot.commands.words import parse_size
 from samespot.errors import InputError
 from samespot.evaluation.cases import Case
 from samespot.evaluation.evaluate import (
@@ -25,7 +24,8 @@ from samespot.evaluation.protocols.tables import table_case
 from samespot.evaluation.reranking import reranking
 from samespot.matching.options import RerankOptions
 from samespot.model.network import PlaceNet
-from samespot.overlap.task import Within
+from samespot.options import parse_size
+from samespot.overlap.rules import Within
 from samespot.places.catalogue import open_places
 from samespot.places.table import Places
 from samespot.progress import Progress
@@ -33,7 +33,7 @@ from samespot.retrieval.describe import describe, device_named
 from samespot.retrieval.descriptors import Descriptors, facts_in
 from samespot.retrieval.options import DescribeOptions
 
-WITHIN = (25.0, None)  # [m], [deg]
+WITHIN = Within(25.0, None)
 
 
 def run_evaluation(
@@ -135,7 +135,7 @@ def protocol_and_cases(asked: EvaluateOptions) -> tuple[Protocol, list[Case]]:
     places = open_places(asked.map)
     queries = places if asked.queries is None else open_places(asked.queries, onto=places.projection)
     by_default = asked.frames is None and asked.overlap is None
-    within = Within(*(asked.within or WITHIN)) if asked.within or by_default else None
+    within = asked.within or (WITHIN if by_default else None)
     case = table_case(
         queries,
         places,
@@ -181,11 +181,7 @@ def _training_places(asked: EvaluateOptions) -> Other | None:
         return None
     places: Places = open_places(asked.train)
     if asked.train_split is not None:
-        if "split" not in places.table:
-            raise InputError(f"{asked.train}: has no column split for `train_split={asked.train_split}`")
-        places = places.select((places.table["split"] == asked.train_split).to_numpy())
-        if not len(places):
-            raise InputError(f"{asked.train}: no image has split {asked.train_split!r}")
+        places = places.of_split(asked.train_split)
     return Other("training places", places)
 
 

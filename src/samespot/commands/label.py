@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from samespot.commands.words import (
-    one_of,
-    parse_pair,
+from samespot.commands.words import one_of, parse_pair, refuse_absent_gpu, refuse_ineffective
+from samespot.errors import InputError
+from samespot.overlap.rules import (
+    Measure,
+    Occlusion,
+    Panoramas,
+    Points,
+    Rule,
+    Sectors,
+    UnknownHeading,
     parse_soft_distance,
     parse_within,
-    refuse_absent_gpu,
-    refuse_ineffective,
 )
-from samespot.errors import InputError
-from samespot.overlap.annotate import Panoramas, UnknownHeading
-from samespot.overlap.sector import MEASURES
-from samespot.overlap.task import LabelTask, Points, Rule, Sectors, preset_tasks
-from samespot.places.catalogue import open_places, pose_frame
-from samespot.places.table import MissingImages, Places
+from samespot.overlap.task import LabelTask, preset_tasks
+from samespot.places.catalogue import MissingImages, open_places, pose_frame
+from samespot.places.table import Places
 from samespot.progress import Progress
 
 if TYPE_CHECKING:
@@ -137,7 +139,7 @@ def label_tasks(asked: LabelRequest) -> Iterator[LabelTask]:
 def _preset_tasks(asked: LabelRequest, preset: str) -> Iterator[LabelTask]:
     for task in preset_tasks(preset, asked.places, asked.missing):
         if asked.device is not None and isinstance(task.rule, Points):
-            task = replace(task, rule=replace(task.rule, device=asked.device))
+            task.rule.device = asked.device
         yield task
 
 
@@ -169,17 +171,7 @@ def _read(asked: LabelRequest, source: Path, part: str | None, split: str | None
         missing_images=asked.missing,
         frame=pose_frame(*asked.axes) if asked.from_pose else None,
     )
-    return places if split is None else _of_split(places, split, source)
-
-
-def _of_split(places: Places, split: str, source: Path) -> Places:
-    if "split" not in places.table:
-        raise InputError(f"{source}: no column split, so none of its images is {split!r}")
-    chosen = (places.table["split"].astype(str) == split).to_numpy()
-    if not chosen.any():
-        there = ", ".join(sorted(set(places.table["split"].astype(str))))
-        raise InputError(f"{source}: no image with split {split!r}; there are {there}")
-    return places.select(chosen)
+    return places if split is None else places.of_split(split)
 
 
 def _flat_rule(asked: LabelRequest) -> Callable[[Places], Rule]:
@@ -193,7 +185,7 @@ def _flat_rule(asked: LabelRequest) -> Callable[[Places], Rule]:
     sectors = Sectors(
         theta=usual.theta if asked.theta is None else asked.theta,
         radius=usual.radius if asked.radius is None else asked.radius,
-        measure=one_of("measure", asked.measure, MEASURES, usual.measure),
+        measure=one_of("measure", asked.measure, get_args(Measure), usual.measure),
         unknown_heading=one_of(
             "unknown_heading", asked.unknown_heading, get_args(UnknownHeading), usual.unknown_heading
         ),
@@ -210,7 +202,7 @@ def _points_rule(asked: LabelRequest) -> Callable[[Places], Rule]:
     root = asked.map or asked.places
     part = asked.map_part or asked.part
     camera = scene.parse_camera(asked.camera) if asked.camera else None
-    occlusion = one_of("occlusion", asked.occlusion, scene.OCCLUSIONS, "none")
+    occlusion = one_of("occlusion", asked.occlusion, get_args(Occlusion), "none")
     if asked.cloud is not None and camera is None:
         raise InputError("--cloud also needs --camera width,height,fx,fy,cx,cy [px]")
     models = colmap.parts(root) if root.is_dir() and asked.cloud is None else []
@@ -227,7 +219,7 @@ def _points_rule(asked: LabelRequest) -> Callable[[Places], Rule]:
                 f"{root}: 3D labels need a cloud: --cloud FILE.ply, a COLMAP model, or depth images"
             )
         sequences = seven_scenes.parts(root) if root.is_dir() else []
-        known = camera or (scene.seven_scenes_camera(root, part or sequences[0]) if sequences else None)
+        known = camera or (seven_scenes.camera(root, part or sequences[0]) if sequences else None)
         if known is None:
             raise InputError("depth images need --camera width,height,fx,fy,cx,cy [px]")
         return scene.depth_scene(places, known, progress=progress)

@@ -10,7 +10,6 @@ import numpy as np
 
 from samespot.figures.activation import activation_maps
 from samespot.figures.pair_differences import pair_differences
-from samespot.figures.paper_photos import model_folder
 from samespot.figures.report import write_report
 from samespot.figures.report_runs import (
     ActivationRow,
@@ -19,9 +18,10 @@ from samespot.figures.report_runs import (
     RunDifferences,
     TrueOverlap,
     load_runs,
+    model_folder,
 )
 from samespot.model.network import PlaceNet
-from samespot.overlap.annotate import label_pairs
+from samespot.overlap.rules import label_pairs
 from samespot.places.table import Places
 from samespot.progress import Progress
 

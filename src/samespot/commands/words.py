@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from samespot.errors import InputError
-from samespot.overlap.task import SoftDistance, Within
 
 T = TypeVar("T", bound=str)
 
@@ -43,41 +42,6 @@ def refuse_absent_gpu(device: str) -> None:
             raise InputError(
                 f"--device {device}: torch sees no GPU; check the driver with nvidia-smi, or use --device cpu"
             )
-
-
-def parse_within(words: str) -> Within:
-    """Limits from "25m,40deg" or "25m"."""
-    metres: float | None = None
-    degrees: float | None = None
-    for word in words.replace(" ", "").split(","):
-        try:
-            if word.endswith("deg"):
-                degrees = float(word.removesuffix("deg"))
-            elif word.endswith("m"):
-                metres = float(word.removesuffix("m"))
-            else:
-                raise ValueError
-        except ValueError:
-            raise InputError(
-                f"--within {words!r}: {word!r} is neither metres (25m) nor degrees (40deg)"
-            ) from None
-    if metres is None:
-        raise InputError(f"--within {words!r} names no distance; write for example 25m,40deg")
-    return Within(metres, degrees)
-
-
-def parse_soft_distance(words: str) -> SoftDistance:
-    """From "15m", or "15m,0.8/m" with the steepness."""
-    try:
-        metres, _, steepness = words.replace(" ", "").partition(",")
-        if not metres.endswith("m") or (steepness and not steepness.endswith("/m")):
-            raise ValueError
-        where = float(metres.removesuffix("m"))
-        return SoftDistance(where, float(steepness.removesuffix("/m"))) if steepness else SoftDistance(where)
-    except ValueError:
-        raise InputError(
-            f"--soft-distance {words!r}: write metres, e.g. 15m, and with a steepness 15m,0.8/m"
-        ) from None
 
 
 def parse_pair(words: str | None) -> tuple[int, int] | None:

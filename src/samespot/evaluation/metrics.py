@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from samespot.errors import InputError
+from samespot.places.pose import angles_between
 
 if TYPE_CHECKING:  # arrays in, numbers out: recall must not wait for pandas
     from samespot.overlap.labels import PairLabels
@@ -99,12 +100,14 @@ def pose_errors(
     A quaternion and its negative are the same rotation. NaN where a pose is unknown (NaN, or all zero rotation).
     """
     gap = np.asarray(centres, dtype=np.float64) - np.asarray(true_centres, dtype=np.float64)
-    a, b = _unit(quaternions), _unit(true_quaternions)
-    if a.shape != b.shape or gap.shape[:-1] != a.shape[:-1]:
-        raise InputError(f"centres {gap.shape} and quaternions {a.shape}, {b.shape} differ in number")
-    # The arc cosine of a·b loses half the digits near 0; lengths of sum and difference keep them everywhere.
-    apart, together = np.linalg.norm(a - b, axis=-1), np.linalg.norm(a + b, axis=-1)
-    degrees = np.degrees(4 * np.arctan2(np.minimum(apart, together), np.maximum(apart, together)))
+    a, b = np.asarray(quaternions, dtype=np.float64), np.asarray(true_quaternions, dtype=np.float64)
+    if a.shape != (len(gap), 4) or b.shape != a.shape:
+        raise InputError(
+            f"centres {gap.shape} and quaternions {a.shape}, {b.shape}: each pose needs x y z and qw qx qy qz"
+        )
+    known = np.isfinite(a).all(axis=1) & np.isfinite(b).all(axis=1) & a.any(axis=1) & b.any(axis=1)
+    degrees = np.full(len(a), np.nan)
+    degrees[known] = angles_between(a[known], b[known])
     return np.linalg.norm(gap, axis=-1), degrees
 
 
@@ -311,11 +314,3 @@ def _ratio(part: NDArray[Any], whole: NDArray[Any]) -> Floats:
     """part / whole, NaN where the whole is 0."""
     ratio: Floats = np.divide(part, whole, out=np.full(len(whole), np.nan), where=whole > 0)
     return ratio
-
-
-def _unit(quaternions: ArrayLike) -> Floats:
-    q = np.asarray(quaternions, dtype=np.float64)
-    if q.shape[-1:] != (4,):
-        raise InputError(f"quaternions have shape {q.shape}; each needs qw qx qy qz")
-    length = np.linalg.norm(q, axis=-1, keepdims=True)
-    return q / np.where(length > 0, length, np.nan)

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samespot.evaluation.cases import Rows
-from samespot.overlap.annotate import label_within
 from samespot.overlap.labels import PairLabels
-from samespot.overlap.task import LabelTask, Sectors, run_task
+from samespot.overlap.rules import Sectors, label_within
+from samespot.overlap.task import LabelTask, run_task
 from samespot.places.table import Places
 from samespot.progress import Progress
 from samespot.retrieval.exclusion import Exclusion

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from samespot.errors import InputError
 from samespot.evaluation.cases import Case, Rows
-from samespot.places.pose import conjugate, not_unit, rotation_matrices
+from samespot.places.pose import inverse_poses, not_unit
 from samespot.places.pose_files import open_text, read_rows, unit_quaternions
 from samespot.places.wording import first_few
 
@@ -176,7 +176,7 @@ def write_poses(path: str | Path, names: Sequence[str], centres: ArrayLike, quat
     there = np.flatnonzero(np.isfinite(c).all(axis=1) & np.isfinite(q).all(axis=1))
     if len(bad := not_unit(q[there])):
         raise InputError(f"{path}: the quaternion of {names[int(there[bad[0]])]} is not of unit length")
-    turns, moves = _inverted(c[there], q[there])
+    moves, turns = inverse_poses(c[there], q[there])
     numbers = np.hstack([turns, moves]).tolist()
     text = "".join(
         f"{names[int(row)]} {' '.join(map(repr, pose))}\n" for row, pose in zip(there, numbers, strict=True)
@@ -195,17 +195,8 @@ def read_poses(path: str | Path) -> tuple[list[str], Floats, Floats]:
         raise InputError(
             f"{rows.at(repeated)}: {rows.names[repeated]} was already on line {rows.lines[first]}; keep one of them"
         )
-    quaternions, centres = _inverted(rows.numbers[:, 4:7], turns)
+    centres, quaternions = inverse_poses(rows.numbers[:, 4:7], turns)
     return rows.names, centres, quaternions
-
-
-def _inverted(moves: Floats, turns: Floats) -> tuple[Floats, Floats]:
-    """Camera-to-world to world-to-camera, or back: the inverse of x -> R x + t is (R⁻¹, -R⁻¹ t)."""
-    if not len(turns):
-        return np.empty((0, 4)), np.empty((0, 3))
-    inverse = conjugate(turns / np.linalg.norm(turns, axis=1, keepdims=True))
-    moved: Floats = -np.einsum("nij,nj->ni", rotation_matrices(inverse), moves)
-    return inverse + 0.0, moved + 0.0  # no -0.0
 
 
 def _first_repeated(names: Sequence[str]) -> int | None:

@@ -12,9 +12,8 @@ from samespot.evaluation.acceptance import acceptance_curve
 from samespot.evaluation.calibration import IsotonicCalibration, calibration_pairs, reliability
 from samespot.evaluation.cases import Case
 from samespot.evaluation.outcomes import NDCG_AT
-from samespot.overlap.annotate import label_within
 from samespot.overlap.labels import PairLabels
-from samespot.overlap.sector import sector_overlap
+from samespot.overlap.rules import label_within, rule_of
 from samespot.places.table import Places
 from samespot.retrieval import exclusion
 from samespot.retrieval.search import Found, search
@@ -43,13 +42,10 @@ def isotonic_from(
 
 
 def sectors_of(rule: Mapping[str, Any]) -> PairOverlap:
-    """The overlap of pairs of rows by the sectors that labels with this meta were made of."""
-
-    def overlap(places: Places, pairs: NDArray[np.int64]) -> NDArray[np.float64]:
-        a, b = (places.positions[column] for column in pairs.T)
-        return np.asarray(sector_overlap(a, b, rule["theta"], rule["radius"], rule["measure"]))
-
-    return overlap
+    """The overlap of pairs of rows by the rule that labels with this meta were made by."""
+    known = rule_of(rule)
+    assert known is not None
+    return lambda places, pairs: known.of_pairs(places, places, pairs)
 
 
 def calibration_curves(

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samespot.figures.style import CLASSES, house_style, save
-from samespot.overlap.labels import HARD_POSITIVE, POSITIVE
+from samespot.overlap.classes import HARD_POSITIVE, POSITIVE
 from samespot.training.batches import batches_of
 from samespot.training.options import TrainingOptions
 from samespot.training.sets import LabelledSet

@@ -12,7 +12,8 @@ from samespot.errors import InputError
 from samespot.figures.sectors import draw_pair
 from samespot.figures.similarity import draw_histogram, draw_relation, sample_pairs
 from samespot.overlap.labels import PairLabels
-from samespot.overlap.task import Labelled, Points, Sectors, SoftDistance, Within
+from samespot.overlap.rules import GroundRule, Points, Sectors, Within
+from samespot.overlap.task import Labelled
 from samespot.places.camera import Camera
 from samespot.places.table import Places
 
@@ -28,7 +29,7 @@ def draw_label_set(done: Labelled, folder: Path, pair: tuple[int, int] | None = 
     task, labels = done.task, done.labels
     if pair is not None and not (0 <= pair[0] < labels.shape[0] and 0 <= pair[1] < labels.shape[1]):
         raise InputError(
-            f"--pair {pair[0]},{pair[1]}: there are {labels.shape[0]} queries and {labels.shape[1]} map images"
+            f"`pair` {pair[0]},{pair[1]}: there are {labels.shape[0]} queries and {labels.shape[1]} map images"
         )
     _remove_old(folder)
     drawn = [draw_histogram(folder / "similarity.png", labels)]
@@ -71,12 +72,11 @@ def example_pairs(labels: PairLabels, wanted: tuple[float, ...] = EXAMPLES) -> d
 
 def _reach(done: Labelled) -> float:
     """How far apart two cameras can be and still share something [m]."""
-    if isinstance(done.task.rule, Sectors):
-        return 2.0 * done.task.rule.radius
-    if isinstance(done.task.rule, Within):
-        return 2.0 * done.task.rule.metres  # as far again as any match, so that the fall to 0 shows
-    if isinstance(done.task.rule, SoftDistance):
-        return done.task.rule.reach
+    rule = done.task.rule
+    if isinstance(rule, Within):
+        return 2.0 * rule.reach  # as far again as any match, so that the fall to 0 shows
+    if isinstance(rule, GroundRule):
+        return rule.reach
     places = done.task.places.positions[:, :2]
     return float(np.hypot(*np.ptp(places, axis=0))) if len(places) > 1 else 1.0
 
@@ -92,7 +92,7 @@ def _draw_one(done: Labelled, folder: Path, name: str, pair: tuple[int, int]) ->
         path,
         query.positions[0].tolist(),
         place.positions[0].tolist(),
-        theta=(_opening(query, rule), _opening(place, rule)),
+        theta=(float(rule.openings(query)[0]), float(rule.openings(place)[0])),
         radius=rule.radius,
         measure=rule.measure,
         others=task.places.positions[:, :2],
@@ -111,12 +111,6 @@ def _name(image: Places, longest: int = 28) -> str:
     """File name of a one-row table's image, its middle left out where it is long."""
     name = image.images[0].name
     return name if len(name) <= longest else f"{name[: longest // 2]}…{name[1 - longest // 2 :]}"
-
-
-def _opening(image: Places, rule: Sectors) -> float:
-    """Opening angle [deg] with which a one-row table was labelled."""
-    sees_around = np.isnan(image.positions[0, 2]) or (rule.panoramas == "disk" and image.panoramas[0])
-    return 360.0 if sees_around else rule.theta
 
 
 def _draw_scene_pair(

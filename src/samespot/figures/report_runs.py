@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from samespot.errors import InputError
 from samespot.evaluation.calibration import IsotonicCalibration, predicted_overlap
 from samespot.evaluation.results import NAME, Evaluation
-from samespot.overlap.sector import Measure, sector_overlap
+from samespot.overlap.rules import Measure
+from samespot.overlap.sector import sector_overlap
 from samespot.places.table import Places
 from samespot.retrieval import exclusion
 from samespot.retrieval.descriptors import META, PLACES, Descriptors
@@ -213,6 +214,14 @@ def load_runs(folders: Sequence[str | Path]) -> list[ReportRun]:
     paths = [Path(folder) for folder in folders]
     runs = [_load(path, name) for path, name in zip(paths, _names(paths), strict=True)]
     return runs
+
+
+def model_folder(run: ReportRun) -> Path | None:
+    """Where the network of a run is: the best one, or else the last."""
+    from samespot.model.checkpoint import WEIGHTS
+
+    homes = (run.folder / "best", run.folder / "last", run.folder)
+    return next((home for home in homes if (home / WEIGHTS).is_file()), None)
 
 
 def _load(path: Path, name: str) -> ReportRun:

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 
 from samespot.errors import InputError
 from samespot.figures.style import GREY, MAP, QUERY, SHARED, house_style, save
-from samespot.overlap.sector import Measure, sector_overlap
+from samespot.overlap.rules import Measure
+from samespot.overlap.sector import sector_overlap
 
 NAMES = ("query", "map image")
 

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samespot.figures.style import CLASSES, INK, QUERY, house_style, save, without_pale
-from samespot.overlap.labels import HARD_POSITIVE, POSITIVE, PairLabels
+from samespot.overlap.classes import HARD_POSITIVE, POSITIVE
+from samespot.overlap.labels import PairLabels
 from samespot.places.table import Places
 
 SAMPLED_PAIRS = 200_000

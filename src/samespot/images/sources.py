@@ -50,7 +50,7 @@ class BadImages:
 
     def add(self, number: int, error: InputError) -> None:
         if self.on_bad_image == "fail":
-            raise InputError(f"{error}; or pass --on-bad-image skip") from None
+            raise InputError(f"{error}; or pass `on_bad_image=skip`") from None
         self.reasons[number] = str(error)
 
 
@@ -186,7 +186,7 @@ class Kept:
 def keep_images(files: FileImages, device: torch.device, tick: Callable[[int], None]) -> Kept:
     """Decode every image once and keep it on the device of `files`, to be used on `device`."""
     size = (len(files.images), 3, *files.preprocessing.size)
-    require_room(int(np.prod(size)), files.device, "all images in memory", "leave out --images-in-memory")
+    require_room(int(np.prod(size)), files.device, "all images in memory", "leave out `images_in_memory`")
     values, good = torch.empty(size, dtype=torch.uint8, device=files.device), np.ones(size[0], dtype=bool)
     for numbers in in_blocks(size[0], 256):
         loaded = files.load(numbers)

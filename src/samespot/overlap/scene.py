@@ -6,21 +6,20 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 
 from samespot.errors import InputError
+from samespot.options import check_choice
 from samespot.overlap.cloud import PointCloud, fuse_depth, read_depth, read_ply
-from samespot.overlap.labels import Block, PairLabels, check_choice, refuse_empty_tables, tables_meta
+from samespot.overlap.labels import Block, PairLabels, refuse_empty_tables, tables_meta
+from samespot.overlap.rules import Occlusion
 from samespot.overlap.visibility import PackedSets, similarity_rows, visible_points
-from samespot.places import colmap, seven_scenes
+from samespot.places import colmap
 from samespot.places.camera import Camera
 from samespot.places.table import Places
 from samespot.progress import Progress
-
-Occlusion = Literal["none", "depth", "cloud"]
-OCCLUSIONS: tuple[Occlusion, ...] = get_args(Occlusion)
 
 
 @dataclass(frozen=True)
@@ -31,6 +30,15 @@ class Scene:
     cameras: Camera | dict[int, Camera]
     source: str  # said in the labels' meta.json
     camera_notes: tuple[str, ...] = ()  # also said there: how the cameras differ from the real ones
+
+    def facts(self) -> dict[str, Any]:
+        """What labels made from it say."""
+        return {
+            "points": len(self.cloud),
+            "cloud": self.source,
+            "cloud_notes": list(self.cloud.notes),
+            "camera_notes": list(self.camera_notes),
+        }
 
     def cameras_of(self, places: Places) -> Camera | Sequence[Camera]:
         if isinstance(self.cameras, Camera):
@@ -93,7 +101,7 @@ def depth_scene(
     """
     if "depth" not in places.table:
         raise InputError(
-            f"{places.root}: no column `depth` with the paths of depth images; give --cloud instead"
+            f"{places.root}: no column `depth` with the paths of depth images; give `cloud` instead"
         )
     if (every is not None and every < 1) or most_frames < 1:
         raise InputError(f"every {every} and most_frames {most_frames}: give whole numbers from 1 on")
@@ -109,19 +117,15 @@ def depth_scene(
     return Scene(cloud, camera, source)
 
 
-def seven_scenes_camera(root: Path, part: str) -> Camera:
-    matrix = seven_scenes.intrinsics(root, part)
-    known = seven_scenes.KINECT
-    return Camera(known.width, known.height, matrix[0, 0], matrix[1, 1], matrix[0, 2], matrix[1, 2])
-
-
 def visible_sets(
     scene: Scene, places: Places, occlusion: Occlusion = "none", *, progress: Progress | None = None
 ) -> PackedSets:
     """The points of the scene that each image sees."""
-    check_choice("occlusion", occlusion, OCCLUSIONS)
+    check_choice("occlusion", occlusion, get_args(Occlusion))
     if occlusion == "depth" and ("depth" not in places.table or places.table["depth"].isna().any()):
-        raise InputError(f"{places.root}: not every image has a depth image; use --occlusion none or cloud")
+        raise InputError(
+            f"{places.root}: not every image has a depth image; use `occlusion=none` or `occlusion=cloud`"
+        )
     paths: list[Path] = []
     depth: Any = {"none": None, "cloud": "cloud", "depth": lambda row: read_depth(paths[row])}[occlusion]
     if occlusion == "depth":
@@ -136,34 +140,21 @@ def visible_sets(
     )
 
 
-def label_scene(
+def scene_labels(
     queries: Places,
     places: Places,
     scene: Scene,
-    *,
-    occlusion: Occlusion = "none",
-    device: str = "cpu",
-    out: str | Path | None = None,
-    progress: Progress | None = None,
+    meta: dict[str, Any],
+    occlusion: Occlusion,
+    device: str,
+    out: str | Path | None,
+    progress: Progress | None,
 ) -> PairLabels:
-    """Graded 3D labels: the IoU of the sets of points that each query and each map image see.
-
-    device: "cpu", or "cuda" for a matrix product on the GPU with the same result.
-    """
+    """The IoU of the sets of points that each query and each map image see. meta: what the labels say of the rule."""
     refuse_empty_tables(queries, places)
     tables = tables_meta(queries, places)
     sets = visible_sets(scene, places, occlusion, progress=progress)
     query_sets = sets if tables["same_table"] else visible_sets(scene, queries, occlusion, progress=progress)
-    meta = {
-        "measure": "iou",
-        "kind": "3D field of view",
-        "points": len(scene.cloud),
-        "cloud": scene.source,
-        "cloud_notes": list(scene.cloud.notes),
-        "camera_notes": list(scene.camera_notes),
-        "occlusion": occlusion,
-        **tables,
-    }
 
     def blocks() -> Iterator[Block]:
         for start, counts, columns, similarity in similarity_rows(query_sets, sets, device=device):
@@ -171,4 +162,4 @@ def label_scene(
             if progress is not None:
                 progress("comparing sets", start + len(counts), len(queries))
 
-    return PairLabels.from_blocks(blocks(), (len(queries), len(places)), meta, out)
+    return PairLabels.from_blocks(blocks(), (len(queries), len(places)), {**meta, **tables}, out)

@@ -10,16 +10,15 @@ A sector wider than 180° is not convex; it is the sum of its two halves, which 
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from numba import njit, prange
 from numpy.typing import ArrayLike, NDArray
 
 from samespot.errors import InputError
-
-Measure = Literal["overlap", "iou"]
-MEASURES: tuple[Measure, ...] = ("overlap", "iou")
+from samespot.options import check_choice
+from samespot.overlap.rules import RADIUS, THETA, Measure
 
 # Shares below this are rounding of positions (a nanometre in UTM), not a shared view.
 SMALLEST_SHARE = 1e-9
@@ -31,8 +30,8 @@ _TWO_PI = 2.0 * math.pi
 def sector_overlap(
     a: ArrayLike,
     b: ArrayLike,
-    theta: ArrayLike = 90.0,
-    radius: ArrayLike = 50.0,
+    theta: ArrayLike = THETA,
+    radius: ArrayLike = RADIUS,
     measure: Measure = "overlap",
     *,
     theta_b: ArrayLike | None = None,
@@ -46,7 +45,7 @@ def sector_overlap(
     measure: "overlap", the shared area over the area of one sector (of the smaller, if they are unlike), or
     "iou", the shared area over that of the union. An unknown (NaN) position or heading gives NaN.
     """
-    check_measure(measure)
+    check_choice("measure", measure, get_args(Measure))
     first, second = _poses(a, "a"), _poses(b, "b")
     angles = [_angles(theta, "theta"), _angles(theta if theta_b is None else theta_b, "theta_b")]
     radii = [_radii(radius, "radius"), _radii(radius if radius_b is None else radius_b, "radius_b")]
@@ -66,11 +65,6 @@ def sector_overlap(
     )
     shares = _pairs_kernel(pose_a, theta_1, radius_1, pose_b, theta_2, radius_2, measure == "iou")
     return shares.reshape(shape)  # type: ignore[no-any-return]
-
-
-def check_measure(measure: str) -> None:
-    if measure not in MEASURES:
-        raise InputError(f"measure {measure!r} is unknown; choose one of {', '.join(MEASURES)}")
 
 
 def _poses(values: ArrayLike, name: str) -> NDArray[np.float64]:

@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 
 from samespot.errors import InputError
+from samespot.places.catalogue import MissingImages
 from samespot.places.geodesy import choose_projection, to_degrees
 from samespot.places.photos import IMAGE_SUFFIXES
-from samespot.places.table import MissingImages, Places
+from samespot.places.table import Places
 from samespot.places.wording import first_few
 
 FIELDS = (

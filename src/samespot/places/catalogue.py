@@ -2,26 +2,50 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from samespot.errors import InputError
-from samespot.places.pose import PoseFrame, ground_pose
-from samespot.places.table import MissingImages, Places
 from samespot.places.wording import first_few
+
+if TYPE_CHECKING:  # the records alone need no pandas
+    from samespot.places.photo_sets import PhotoSet
+    from samespot.places.pose import PoseFrame
+    from samespot.places.table import Places
+
+MissingImages = Literal["error", "warn", "drop", "ignore"]
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """A data set or a format of one's own, read by the module `samespot.places.<module>`."""
+    """All that is special about a data set, or a format of one's own; read by the module `samespot.places.<module>`.
+
+    A preset is a data set whose record says how it is labelled (`labels` or `points`) and learned from (`training`);
+    its reader then has `photo_sets`. `protocols`: whether `samespot.evaluation.protocols.<module>` is there.
+    """
 
     name: str
     title: str
     module: str
     ask: str  # where to get it
     own: bool = False  # a format for one's own data rather than a published set
+    protocols: bool = False
+    labels: Mapping[str, Any] | None = None  # graded labels: fields of `Sectors`
+    points: bool = False  # graded labels by points of a reconstruction instead
+    binary: tuple[float, float] | None = None  # what the binary counterpart calls positive: [m], [deg]
+    found: tuple[float, float | None] | None = None  # what validation calls found: [m], [deg]
+    training: Mapping[str, Any] = field(default_factory=dict)  # fields of `TrainingOptions`
+
+    @property
+    def preset(self) -> bool:
+        return self.labels is not None or self.points
+
+    @property
+    def advice(self) -> str:
+        return self.ask if self.own else f"ask for it at {self.ask}"
 
     @property
     def reader(self) -> Any:
@@ -40,16 +64,34 @@ class DataSet:
     def read(self, root: Path, part: str, **options: Any) -> Places:
         return self.reader.read(Path(root), part, **options)  # type: ignore[no-any-return]
 
+    def photo_sets(self, root: Path, *, missing_images: MissingImages = "warn") -> Iterator[PhotoSet]:
+        """Of a preset: what is labelled against what."""
+        return self.reader.photo_sets(Path(root), missing_images=missing_images)  # type: ignore[no-any-return]
+
 
 _VISLOC = "https://www.visuallocalization.net/datasets/"
+# The paper: SGD, rate 0.1 (graded) or 0.01 (binary), a tenth of it every 250k pairs (MSLS) or 15 epochs, batches A
+# of 64 pairs, two last blocks, 480 x 640. It trains one epoch on MSLS, and does not say how many on the other two.
+_BY_EPOCHS = {"drop_pairs": None, "drop_epochs": 15.0, "epochs": 30.0, "order": "refill"}
 DATA_SETS = (
-    DataSet("msls", "Mapillary Street-Level Sequences", "msls", "https://www.mapillary.com/dataset/places"),
+    DataSet(
+        "msls",
+        "Mapillary Street-Level Sequences",
+        "msls",
+        "https://www.mapillary.com/dataset/places",
+        protocols=True,
+        labels={"theta": 90.0, "radius": 50.0, "panoramas": "sector"},  # panoramas like every other image
+        binary=(25.0, 40.0),
+        found=(25.0, None),
+        training={"order": "refill", "panoramas": False, "validate_every": 1_000},
+    ),
     DataSet(
         "pittsburgh",
         "Pittsburgh30k and 250k",
         "pittsburgh",
         "images: by mail, see http://www.ok.ctrl.titech.ac.jp/~torii/project/repttile/; "
         "splits: https://www.di.ens.fr/willow/research/netvlad/",
+        protocols=True,
     ),
     DataSet(
         "tokyo",
@@ -57,16 +99,48 @@ DATA_SETS = (
         "tokyo",
         "24/7: by mail, see http://www.ok.ctrl.titech.ac.jp/~torii/project/247/; "
         "TM and splits: https://www.di.ens.fr/willow/research/netvlad/",
+        protocols=True,
     ),
-    DataSet("robotcar", "RobotCar Seasons v2", "robotcar", _VISLOC),
-    DataSet("cmu-seasons", "CMU Seasons and Extended CMU Seasons", "cmu_seasons", _VISLOC),
-    DataSet("tb-places", "TB-Places", "tb_places", "https://doi.org/10.34894/VIL0EV"),
+    DataSet("robotcar", "RobotCar Seasons v2", "robotcar", _VISLOC, protocols=True),
+    DataSet("cmu-seasons", "CMU Seasons and Extended CMU Seasons", "cmu_seasons", _VISLOC, protocols=True),
+    DataSet(
+        "tb-places",
+        "TB-Places",
+        "tb_places",
+        "https://doi.org/10.34894/VIL0EV",
+        protocols=True,
+        labels={"theta": 90.0, "radius": 3.5},
+        training=_BY_EPOCHS,
+    ),
     DataSet(
         "7scenes",
         "7Scenes",
         "seven_scenes",
         "https://www.microsoft.com/en-us/research/project/rgb-d-dataset-7-scenes/",
+        protocols=True,
+        points=True,
+        training=_BY_EPOCHS,
     ),
+    DataSet(
+        "campus",
+        "Campus, phone photos in splits train, map and query",
+        "campus",
+        "give a folder with a places.csv whose column split says train, map and query",
+        own=True,
+        protocols=True,
+        labels={"theta": 90.0, "radius": 30.0},
+        binary=(15.0, 40.0),
+        found=(15.0, 30.0),
+        training={
+            "backbone": "vgg16",
+            "image_size": (224, 224),
+            "schedule": "constant",
+            "steps": 500,
+            "images_in_memory": "host",
+            "checkpoint_every": 100,
+        },
+    ),
+    DataSet("town", "the built-in town", "town", "build one with `samespot town`", own=True, protocols=True),
     DataSet("colmap", "a COLMAP model, text or binary", "colmap", "your own reconstruction", own=True),
     DataSet(
         "at-names", "a folder of images named @easting@northing@…@.jpg", "at_names", "your own", own=True
@@ -126,6 +200,8 @@ def open_places(
     [0, 360) in a table; the readers of folders always do, and note it. frame: take position and heading from
     the 6DOF pose, with these axes (strong labels), whatever the table says.
     """
+    from samespot.places.table import Places
+
     source = Path(source)
     if dataset is None and source.is_dir() and part is None and (source / "places.csv").is_file():
         source = source / "places.csv"
@@ -147,6 +223,9 @@ def open_places(
 
 def placed_by_pose(places: Places, frame: PoseFrame) -> Places:
     """The same images with position and heading taken from their 6DOF poses."""
+    from samespot.places.pose import ground_pose
+    from samespot.places.table import Places
+
     easting, northing, heading = ground_pose(places.centres, places.quaternions, frame)
     table = places.table.assign(easting=easting, northing=northing, heading=heading)
     return Places(places.root, table, None, places.dropped, places.notes)
@@ -161,7 +240,7 @@ def _read_folder(root: Path, dataset: str | None, part: str | None, missing_imag
         if part is None and len(parts) > 1:
             named = first_few(parts, 4)
             raise InputError(
-                f"{root}: {kind.title} with {len(parts)} parts ({named}); choose one with --part"
+                f"{root}: {kind.title} with {len(parts)} parts ({named}); choose one with `part`"
             )
         return kind.read(root, parts[0] if part is None else part, missing_images=missing_images)
     if dataset:
@@ -179,6 +258,8 @@ AXES = {
 
 def pose_frame(forward: str, up: str, north: str) -> PoseFrame:
     """A frame from axis names such as "z" or "-y"."""
+    from samespot.places.pose import PoseFrame
+
     axes: list[Any] = []
     for role, word in (("forward", forward), ("up", up), ("north", north)):
         if word not in AXES:

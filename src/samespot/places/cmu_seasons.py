@@ -10,9 +10,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from samespot.errors import InputError
+from samespot.places.catalogue import MissingImages
 from samespot.places.pose import POSE, PoseFrame, conjugate, pose_columns
 from samespot.places.pose_files import read_names, read_nvm_cameras, read_rows, unit_quaternions
-from samespot.places.table import MissingImages, Places
+from samespot.places.table import Places
 from samespot.places.wording import unknown_part
 
 LAYOUT = """\

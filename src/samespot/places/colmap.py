@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from samespot.errors import InputError
 from samespot.places.camera import Camera
-from samespot.places.pose import PoseFrame, conjugate, not_unit, pose_columns, rotation_matrices
+from samespot.places.catalogue import MissingImages
+from samespot.places.pose import PoseFrame, inverse_poses, not_unit, pose_columns, rotation_matrices
 from samespot.places.pose_files import open_text
-from samespot.places.table import MissingImages, Places
+from samespot.places.table import Places
 from samespot.places.wording import first_few, unknown_part
 
 LAYOUT = """\
@@ -313,8 +314,7 @@ def _images(
         raise InputError(
             f"{path}: image {names[bad[0]]} has no valid pose (a quaternion of length {length[bad[0]]:.3g})"
         )
-    rotations = conjugate(stored[:, :4] / length[:, None])
-    centres = -np.einsum("nij,nj->ni", rotation_matrices(rotations), stored[:, 4:])
+    centres, rotations = inverse_poses(stored[:, 4:], stored[:, :4])
     as_array = np.asarray(ids, dtype=np.int64), np.asarray(cameras, dtype=np.int64)
     return Images(path, as_array[0], names, as_array[1], centres, rotations, observed)
 

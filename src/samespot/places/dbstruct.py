@@ -12,7 +12,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from samespot.errors import InputError
-from samespot.places.table import MissingImages, Places
+from samespot.places.catalogue import MissingImages
+from samespot.places.table import Places
 
 SIDES = ("database", "query")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,10 @@ import numpy as np
 import pandas as pd
 
 from samespot.errors import InputError
+from samespot.places.catalogue import MissingImages
 from samespot.places.geodesy import to_metres, utm_zone
-from samespot.places.table import MissingImages, Places, load_table
+from samespot.places.photo_sets import PhotoSet
+from samespot.places.table import Places, load_table
 from samespot.places.wording import first_few, unknown_part
 
 TRAIN_CITIES = (
@@ -130,6 +133,17 @@ def read(root: Path, part: str, *, missing_images: MissingImages = "warn") -> Pl
         wrap_headings=True,  # compass angles of 360 and beyond occur
         missing_images=missing_images,
     )
+
+
+def photo_sets(root: Path, *, missing_images: MissingImages = "warn") -> Iterator[PhotoSet]:
+    """Query × map of each city that is not a test city; those of validation are held out."""
+    cities = sorted({part.split("/")[1] for part in parts(root) if part.startswith("train_val/")})
+    for city in cities:
+        queries, places = (
+            read(root, f"train_val/{city}/{side}", missing_images=missing_images)
+            for side in ("query", "database")
+        )
+        yield PhotoSet(city, queries, places, held_out=official_split(city) != "train")
 
 
 def _joined(

@@ -15,7 +15,8 @@ import numpy as np
 import pandas as pd
 
 from samespot.errors import InputError
-from samespot.places.table import MissingImages, Places
+from samespot.places.catalogue import MissingImages
+from samespot.places.table import Places
 from samespot.places.wording import first_few
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".heic", ".heif", ".tif", ".tiff")

@@ -10,8 +10,9 @@ import pandas as pd
 
 from samespot.errors import InputError
 from samespot.places import at_names
+from samespot.places.catalogue import MissingImages
 from samespot.places.dbstruct import find_images, listed_places, named_parts, read_listing, struct_files
-from samespot.places.table import MissingImages, Places
+from samespot.places.table import Places
 from samespot.places.wording import unknown_part
 
 PROJECTION = "EPSG:32617"  # UTM 17N; the .mat files do not say so, but Pittsburgh lies at 80° W

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from samespot.errors import InputError
+
+if TYPE_CHECKING:
+    from scipy.spatial.transform import Rotation
 
 Floats = NDArray[np.float64]
 POSE = ("tx", "ty", "tz", "qw", "qx", "qy", "qz")  # columns: camera centre, camera-to-world rotation
@@ -38,28 +42,29 @@ class PoseFrame:
         return np.cross(np.asarray(self.north), np.asarray(self.up))
 
 
+def rotations(quaternions: ArrayLike) -> Rotation:
+    """(n, 4) quaternions qw, qx, qy, qz of any length > 0, none NaN, for scipy, whose own order is x, y, z, w."""
+    from scipy.spatial.transform import Rotation
+
+    return Rotation.from_quat(np.atleast_2d(np.asarray(quaternions, dtype=np.float64)), scalar_first=True)
+
+
 def rotation_matrices(quaternions: ArrayLike) -> Floats:
-    """(n, 4) quaternions qw, qx, qy, qz (any length > 0) to (n, 3, 3) rotation matrices."""
+    """(n, 4) quaternions qw, qx, qy, qz (any length > 0) to (n, 3, 3) rotation matrices; NaN stays NaN."""
     q = np.atleast_2d(np.asarray(quaternions, dtype=np.float64))
-    q = q / np.linalg.norm(q, axis=1, keepdims=True)
-    w, x, y, z = q.T
-    return np.stack(
-        [
-            np.stack([1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)], axis=1),
-            np.stack([2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)], axis=1),
-            np.stack([2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)], axis=1),
-        ],
-        axis=1,
-    )
+    known = np.isfinite(q).all(axis=1)
+    matrices = np.full((len(q), 3, 3), np.nan)
+    matrices[known] = rotations(q[known]).as_matrix()
+    return matrices
 
 
 def quaternions(rotations: ArrayLike) -> Floats:
     """(n, 3, 3) rotation matrices to (n, 4) unit quaternions qw, qx, qy, qz with qw >= 0."""
     from scipy.spatial.transform import Rotation
 
-    x, y, z, w = Rotation.from_matrix(np.asarray(rotations, dtype=np.float64)).as_quat().T
-    q = np.stack([w, x, y, z], axis=1)
-    return np.where(q[:, :1] < 0, -q, q)
+    found = Rotation.from_matrix(np.asarray(rotations, dtype=np.float64))
+    q: Floats = found.as_quat(canonical=True, scalar_first=True)
+    return q
 
 
 def not_rotations(matrices: ArrayLike, tolerance: float = 1e-2) -> NDArray[np.int64]:
@@ -81,10 +86,25 @@ def not_unit(quaternions: ArrayLike, tolerance: float = 1e-2) -> NDArray[np.int6
 
 
 def conjugate(quaternions: ArrayLike) -> Floats:
-    """The inverse rotation of each (n, 4) unit quaternion: world-to-camera becomes camera-to-world."""
-    q = np.atleast_2d(np.asarray(quaternions, dtype=np.float64))
-    inverse: Floats = q * np.array([1.0, -1.0, -1.0, -1.0])
+    """The inverse rotation of each (n, 4) quaternion: world-to-camera becomes camera-to-world."""
+    inverse: Floats = rotations(quaternions).inv().as_quat(scalar_first=True)
     return inverse
+
+
+def inverse_poses(translations: ArrayLike, quaternions: ArrayLike) -> tuple[Floats, Floats]:
+    """World-to-camera to camera-to-world, or back: the inverse of x -> R x + t is x -> R⁻¹ x - R⁻¹ t.
+
+    (n, 3) translations and (n, 4) quaternions; the same of the inverse. That of a camera-to-world pose is its centre.
+    """
+    inverse = rotations(quaternions).inv()
+    moved: Floats = -inverse.apply(np.asarray(translations, dtype=np.float64))
+    return moved + 0.0, inverse.as_quat(scalar_first=True) + 0.0  # no -0.0
+
+
+def angles_between(a: ArrayLike, b: ArrayLike) -> Floats:
+    """(n,) angles [deg] of the rotations between (n, 4) quaternions; a quaternion and its negative are the same."""
+    degrees: Floats = np.degrees((rotations(a).inv() * rotations(b)).magnitude())
+    return degrees
 
 
 def ground_pose(

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from samespot.errors import InputError
 from samespot.places import colmap
+from samespot.places.catalogue import MissingImages
 from samespot.places.pose import PoseFrame, not_rotations, pose_columns, quaternions
 from samespot.places.pose_files import read_names, read_nvm_cameras, read_rows
-from samespot.places.table import MissingImages, Places
+from samespot.places.table import Places
 from samespot.places.wording import unknown_part
 
 LAYOUT = """\

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,11 @@ from numpy.typing import NDArray
 
 from samespot.errors import InputError
 from samespot.places.camera import Camera
+from samespot.places.catalogue import MissingImages
+from samespot.places.photo_sets import PhotoSet
 from samespot.places.pose import PoseFrame, not_rotations, pose_columns, quaternions
 from samespot.places.pose_files import open_text
-from samespot.places.table import MissingImages, Places
+from samespot.places.table import Places
 from samespot.places.wording import unknown_part
 
 LAYOUT = """\
@@ -68,11 +71,8 @@ def read(root: Path, part: str, *, missing_images: MissingImages = "warn") -> Pl
         raise InputError(
             f"{root / frames['pose_file'][skewed[0]]}: the 3x3 part of the matrix is no rotation"
         )
-    centres, rotations = (
-        matrices[:, :3, 3],
-        quaternions(matrices[:, :3, :3]) if len(matrices) else np.empty((0, 4)),
-    )
-    table = frames.drop(columns="pose_file").assign(**pose_columns(centres, rotations, FRAME))
+    poses = pose_columns(matrices[:, :3, 3], quaternions(matrices[:, :3, :3]), FRAME)
+    table = frames.drop(columns="pose_file").assign(**poses)
     no_depth = int(table["depth"].isna().sum())
     return Places.build(
         root,
@@ -91,6 +91,26 @@ def intrinsics(root: Path, part: str) -> NDArray[np.float64]:
     if not path.is_file():
         return KINECT.matrix
     return _numbers(path, (3, 3))
+
+
+def camera(root: Path, part: str) -> Camera:
+    """The depth camera of a scene or of a bare sequence."""
+    matrix = intrinsics(root, part)
+    return Camera(KINECT.width, KINECT.height, matrix[0, 0], matrix[1, 1], matrix[0, 2], matrix[1, 2])
+
+
+def photo_sets(root: Path, *, missing_images: MissingImages = "warn") -> Iterator[PhotoSet]:
+    """All pairs of each scene's training set, and test × train, held out."""
+    there = parts(root)
+    for part in there:
+        scene, _, split = part.partition("/")
+        if split not in ("train", ""):
+            continue
+        train, lens = read(root, part, missing_images=missing_images), camera(root, part)
+        yield PhotoSet(f"{scene}-train" if split else scene, train, train, camera=lens)
+        if f"{scene}/test" in there:
+            test = read(root, f"{scene}/test", missing_images=missing_images)
+            yield PhotoSet(f"{scene}-test", test, train, held_out=True, camera=lens)
 
 
 def missing(root: Path) -> list[str]:

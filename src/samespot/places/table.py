@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 
 from samespot.errors import InputError
 from samespot.files import whole_file, write_json
+from samespot.options import check_choice
+from samespot.places.catalogue import MissingImages
 from samespot.places.geodesy import far_apart, grid_headings, move, plane, same_plane, to_metres
 from samespot.places.pose import POSE as POSE
 from samespot.places.wording import first_few
@@ -27,7 +29,6 @@ REQUIRED = ("image", "easting", "northing", "heading")
 OPTIONAL = (*POSE, "pano", "sequence", "frame", "time", "condition", "split")
 TEXT = ("image", "key", "pano_id")  # names that may be all digits, as 000829 is; never read as numbers
 FARTHEST = 1e8  # [m] from the origin: no plane of this earth reaches so far, and squares stay exact
-MissingImages = Literal["error", "warn", "drop", "ignore"]
 
 
 @dataclass(frozen=True)
@@ -137,6 +138,19 @@ class Places:
             h.update(_same_bytes(self._pose_columns(POSE)))
         return h.hexdigest()[:32]
 
+    def of_split(self, split: str) -> Places:
+        """The images whose column `split` says so."""
+        if "split" not in self.table:
+            raise InputError(
+                f"{self.root}: the table has no column split, so none of its images is {split!r}"
+            )
+        told = self.table["split"].astype(str)
+        chosen = (told == str(split)).to_numpy()
+        if not chosen.any():
+            there = ", ".join(sorted(set(told)))
+            raise InputError(f"{self.root}: no image with split {split!r}; there are {there}")
+        return self.select(chosen)
+
     def save(self, path: str | Path) -> Path:
         """Write `.csv` or `.parquet`, and beside it `<file>.meta.json` with projection, drops and notes."""
         path = Path(path)
@@ -183,9 +197,7 @@ class Places:
         `unknown_positions` admits NaN positions (test sets that keep theirs secret).
         """
         root, named = Path(root), str(source or root)
-        if missing_images not in get_args(MissingImages):
-            choices = ", ".join(get_args(MissingImages))
-            raise InputError(f"--missing-images {missing_images!r} is unknown; choose one of {choices}")
+        check_choice("missing_images", missing_images, get_args(MissingImages))
         table, said = _as_table(columns), list(notes)
         if from_degrees:
             table, projection, far = _projected(table, named, projection)
@@ -249,7 +261,7 @@ class Places:
         count = f"{absent.sum()} of {len(self)} images"
         said = f"{source}: {count} are not under {self.root} ({first_few(list(names))})"
         if policy == "error":
-            raise InputError(f"{said}; fix the root, or drop them with --missing-images drop")
+            raise InputError(f"{said}; fix the root, or drop them with `missing_images=drop`")
         if policy == "warn":
             notes = self.notes if said in self.notes else (*self.notes, said)
             return Places(self.root, self.table, self.projection, self.dropped, notes)
@@ -493,7 +505,7 @@ def _wrap_headings(table: pd.DataFrame, source: str, allowed: bool) -> tuple[str
     if not allowed:
         raise InputError(
             f"{source} row {row + 1}: heading {table['heading'].iloc[row]:g} is not in [0, 360)"
-            f" ({outside.sum()} such rows); pass --wrap-headings to accept it"
+            f" ({outside.sum()} such rows); pass `wrap_headings` to accept it"
         )
     wrapped = table["heading"] % 360.0
     table["heading"] = wrapped.mask(wrapped == 360.0, 0.0)  # -1e-15 % 360 rounds up to 360

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -10,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samespot.errors import InputError
+from samespot.places.catalogue import MissingImages
+from samespot.places.photo_sets import PhotoSet
 from samespot.places.pose import PoseFrame, not_unit, pose_columns
-from samespot.places.table import MissingImages, Places
+from samespot.places.table import Places
 from samespot.places.wording import unknown_part
 
 LAYOUT = """\
@@ -59,6 +62,12 @@ def missing(root: Path) -> list[str]:
     """The json files that are not there; R17 is no part of the public download, so it may lack."""
     there = parts(root)
     return [f"{name}.json" for name in SETS if name not in there and name != "R17"] if there else []
+
+
+def photo_sets(root: Path, *, missing_images: MissingImages = "warn") -> Iterator[PhotoSet]:
+    """All pairs of W17, the training set."""
+    garden = read(root, "W17", missing_images=missing_images)
+    yield PhotoSet("W17", garden, garden)
 
 
 def _load(source: Path) -> dict[str, Any]:

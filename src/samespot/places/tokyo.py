@@ -9,8 +9,9 @@ import numpy as np
 import pandas as pd
 
 from samespot.errors import InputError
+from samespot.places.catalogue import MissingImages
 from samespot.places.dbstruct import find_images, listed_places, named_parts, read_listing, struct_files
-from samespot.places.table import MissingImages, Places
+from samespot.places.table import Places
 from samespot.places.wording import unknown_part
 
 PROJECTION = (

@@ -19,7 +19,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from samespot.errors import InputError
-from samespot.overlap.labels import check_choice
+from samespot.options import check_choice
 from samespot.progress import Progress
 from samespot.retrieval.exclusion import Exclusion
 

@@ -738,16 +738,10 @@ def intrinsics_of(fov: float, size: tuple[int, int]) -> NDArray[np.float64]:
 def facing(heading: Any, pitch: Any = 0.0, roll: Any = 0.0) -> NDArray[np.float64]:
     """(n, 4) camera-to-world quaternions of a camera that looks to `heading` [deg, clockwise from north], `pitch`
     up, and is turned clockwise by `roll` about its axis; world x east, y north, z up."""
-    from samespot.places.pose import quaternions
+    from scipy.spatial.transform import Rotation
 
-    h, p, r = (
-        np.deg2rad(np.atleast_1d(np.asarray(a, dtype=np.float64)))
-        for a in np.broadcast_arrays(heading, pitch, roll)
-    )
-    zero = np.zeros_like(h)
-    ahead = np.stack([np.sin(h) * np.cos(p), np.cos(h) * np.cos(p), np.sin(p)], axis=1)
-    right = np.stack([np.cos(h), -np.sin(h), zero], axis=1)
-    down = np.cross(ahead, right)
-    turned_right = np.cos(r)[:, None] * right + np.sin(r)[:, None] * down
-    turned_down = np.cos(r)[:, None] * down - np.sin(r)[:, None] * right
-    return quaternions(np.stack([turned_right, turned_down, ahead], axis=2))
+    h, p, r = np.broadcast_arrays(*np.atleast_1d(heading, pitch, roll))
+    # with all three angles of scipy 0 it would look straight up, the top of the image to the south
+    turns = Rotation.from_euler("ZXZ", np.stack([-h, p - 90.0, r], axis=1), degrees=True)
+    q: NDArray[np.float64] = turns.as_quat(canonical=True, scalar_first=True)
+    return q

@@ -11,13 +11,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from samespot.overlap.labels import POSITIVE
+from samespot.overlap.classes import POSITIVE
+from samespot.training.options import AP_BINS
 from samespot.training.whole_batch import BatchResult, cosines, counted_pairs, mean_over
 
-BINS = 25
 
-
-def average_precision_loss(descriptors: Tensor, similarity: Tensor, bins: int = BINS) -> BatchResult:
+def average_precision_loss(descriptors: Tensor, similarity: Tensor, bins: int = AP_BINS) -> BatchResult:
     """descriptors: (n, d) of length 1; similarity: (n, n), NaN where a pair does not count; relevant: ψ ≥ 0.5.
 
     An image without a relevant one in the batch is no query. `zero_share` is that of queries that rank perfectly.
@@ -30,7 +29,7 @@ def average_precision_loss(descriptors: Tensor, similarity: Tensor, bins: int = 
     return BatchResult(mean_over(1.0 - precision, asked), mean_over(perfect.to(precision.dtype), asked))
 
 
-def quantised_precision(scores: Tensor, relevant: Tensor, counted: Tensor, bins: int = BINS) -> Tensor:
+def quantised_precision(scores: Tensor, relevant: Tensor, counted: Tensor, bins: int = AP_BINS) -> Tensor:
     """(q,) average precision of each query, 0 without a relevant image.
 
     scores: (q, m) similarities; bin centres divide [0, 1] evenly, and what lies outside falls into the end bins.

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from samespot.errors import InputError
 from samespot.images.listing import ImageList
-from samespot.overlap.labels import POSITIVE
+from samespot.overlap.classes import POSITIVE
 from samespot.training.in_batch import InBatchSimilarity
 from samespot.training.sets import LabelledSet, images_of
 from samespot.training.strategies import PairClass, Strategy, strategy_named
@@ -214,7 +214,7 @@ class Batches:
         kinds = {str(one.labels.meta.get("kind")) for one in self.sets}
         plain = "all:D" if self.strategy.all_pairs else "binary"
         advice = (
-            f"use --batches {plain}" if kinds == {"binary"} else "choose other batches or a larger radius"
+            f"use `batches={plain}`" if kinds == {"binary"} else "choose other batches or a larger radius"
         )
         return f"batches {self.strategy.name} need a {wanted.name} pair, and the labels hold none; {advice}"
 

@@ -69,7 +69,7 @@ def keep_features(
         _report_bad(folder, files)
         return Kept(*_open_file(folder, shape, kind), files.device, features=True)
     place = files.device if where == "device" else torch.device("cpu")
-    require_room(size, place, "the frozen features of all images", "use --cache-frozen file, or none")
+    require_room(size, place, "the frozen features of all images", "use `cache_frozen=file`, or none")
     values, good = torch.empty(shape, dtype=kind, device=place), np.ones(shape[0], dtype=bool)
     _fill(values, good, files, frozen, block, tick)
     return Kept(values, good, files.device, features=True)
@@ -114,7 +114,7 @@ def _report_bad(folder: Path, files: FileImages) -> None:
     """What could not be read when the file was filled is as bad to the run that uses it again."""
     for number, why in json.loads((folder / "bad.json").read_text()).items():
         if int(number) not in files.bad.reasons:
-            hint = f"so found when {folder} was filled: delete that folder once the image is mended"
+            hint = f"so found when {folder} was filled: delete that folder once the image is fixed"
             files.bad.add(int(number), InputError(f"{why} ({hint})"))
 
 
@@ -124,7 +124,7 @@ def _require_disk(size: int, folder: Path) -> None:
     if size > 0.95 * free:
         raise InputError(
             f"{folder}: the frozen features need {size / 1e9:.1f} GB, and {free / 1e9:.1f} GB of disk are free; "
-            "give another --cache-dir, or leave out --cache-frozen"
+            "give another `cache_dir`, or leave out `cache_frozen`"
         )
 
 

@@ -71,7 +71,7 @@ class Checkpoints:
             ) as error:  # torch.load fails in many ways; whichever it is, the one before may do
                 reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
                 next_try = (
-                    "going back to the one before" if step != steps[0] else "none is whole; starting anew"
+                    "going back to the one before" if step != steps[0] else "none is whole; starting again"
                 )
                 warnings.append(f"{path}: broken checkpoint ({reason}); {next_try}")
                 continue
@@ -87,7 +87,7 @@ def stopped_by(error: OSError, step: int, path: Path, kept: list[int]) -> Traini
     full = error.errno in _FULL
     reason = "the disk is full" if full else (error.strerror or str(error))
     last = f"the checkpoint of step {kept[-1]} is intact" if kept else "there is no earlier checkpoint"
-    remedy = "free some space and pass --resume" if full else "mend that and pass --resume"
+    remedy = "free some space and pass `resume`" if full else "fix that and pass `resume`"
     return TrainingStopped(f"{path}: cannot write at step {step} ({reason}); {last}; {remedy}")
 
 

@@ -168,5 +168,5 @@ def _some_of(count: int, most: int, dice: np.random.Generator) -> NDArray[np.int
 def _too_few(features: int, clusters: int) -> InputError:
     return InputError(
         f"the photos hold {features} different local features, and NetVLAD needs at least its {clusters} clusters of "
-        "them; choose fewer clusters, such as --pool netvlad16, or larger images"
+        "them; choose fewer clusters, such as `pool=netvlad16`, or larger images"
     )

@@ -20,17 +20,17 @@ def launch(options: TrainingOptions) -> tuple[Any, torch.dtype | None]:
     world, local = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     if options.batch_pairs % world:
         raise InputError(
-            f"--batch-pairs {options.batch_pairs} cannot be split evenly over {world} processes; choose a multiple"
+            f"`batch_pairs` {options.batch_pairs} cannot be split evenly over {world} processes; choose a multiple"
         )
     device = options.device
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cuda" and not torch.cuda.is_available():
         raise InputError(
-            "--device cuda: torch sees no GPU; check the driver with nvidia-smi, or use --device cpu"
+            "`device=cuda`: torch sees no GPU; check the driver with nvidia-smi, or use `device=cpu`"
         )
     if device == "cpu" and options.decode == "gpu":
-        raise InputError("--decode gpu needs a CUDA device; leave it out to decode on the processor")
+        raise InputError("`decode=gpu` needs a CUDA device; leave it out to decode on the processor")
     half = _half_precision(options, device)
     with warnings.catch_warnings():
         warnings.simplefilter(

@@ -52,7 +52,7 @@ class Learner:
         rank: int = 0,
         processes: int = 1,
     ) -> None:
-        self.options, self.device, self.autocast = options, device, autocast
+        self.options, self.device, self.autocast = options.of_network(net), device, autocast
         self.objective = objective_of(options)
         self.rank, self.processes, self.half = rank, processes, half
         self.passes = 0  # images that went through the trained part here, whatever for

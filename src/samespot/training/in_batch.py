@@ -1,17 +1,19 @@
-"""How similar are any two photos of a batch? Geometry says it for all of them, not only for the pairs drawn."""
+"""How similar are any two photos of a batch? The rule says it for all of them, not only for the pairs drawn."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from samespot.overlap.nearness import soft_nearness
-from samespot.overlap.sector import compass_sector, pair_share
-from samespot.places.table import Places
+from samespot.overlap.rules import Within, rule_of
 from samespot.training.sets import LabelledSet
+
+Rows = NDArray[np.int64]
+Matrix = Callable[[Rows, Rows], NDArray[np.float32]]  # rows of queries (n,) and of the map (n,) -> (2n, 2n)
 
 
 class InBatchSimilarity:
@@ -44,74 +46,13 @@ class InBatchSimilarity:
         return matrix
 
 
-def _rule(one: LabelledSet, graded: bool) -> Any:
-    meta = one.labels.meta
-    if meta.get("measure") in ("overlap", "iou") and "theta" in meta and "radius" in meta:
-        return _FieldOfView(one)
-    if meta.get("measure") == "within" and "metres" in meta:
-        return _Within(one, graded)
-    if meta.get("measure") == "distance" and "steepness" in meta:
-        return _SoftDistance(one)
-    return _Stored(one)
-
-
-class _FieldOfView:
-    def __init__(self, one: LabelledSet) -> None:
-        meta = one.labels.meta
-        self._sides = [_cameras(table, meta) for table in (one.queries, one.places)]
-        self._radius, self._iou = float(meta["radius"]), meta["measure"] == "iou"
-
-    def __call__(self, queries: NDArray[np.int64], matches: NDArray[np.int64]) -> NDArray[np.float32]:
-        cameras = np.concatenate([self._sides[0][queries], self._sides[1][matches]])
-        return _sector_matrix(cameras, self._radius, self._iou)  # type: ignore[no-any-return]
-
-
-def _cameras(table: Places, meta: dict[str, Any]) -> NDArray[np.float64]:
-    """(n, 4) easting, northing [m], heading, opening angle [deg], as `label_pairs` read them."""
-    positions = table.positions
-    angle = np.full(len(table), float(meta["theta"]))
-    if meta.get("panoramas", "disk") == "disk":
-        angle[table.panoramas] = 360.0
-    angle[np.isnan(positions[:, 2])] = 360.0
-    positions[:, 2] = np.nan_to_num(positions[:, 2], nan=0.0)
-    return np.column_stack([positions, angle])
-
-
-class _Within:
-    """1 within the limits. Graded: 1 at the same spot, 0.5 at the limit, 0 from twice as far or beyond the angle."""
-
-    def __init__(self, one: LabelledSet, graded: bool) -> None:
-        self._sides = [table.positions for table in (one.queries, one.places)]
-        self._metres, self._degrees = float(one.labels.meta["metres"]), one.labels.meta.get("degrees")
-        self._graded = graded
-
-    def __call__(self, queries: NDArray[np.int64], matches: NDArray[np.int64]) -> NDArray[np.float32]:
-        at = np.concatenate([self._sides[0][queries], self._sides[1][matches]])
-        apart2 = _squared_metres(at)
-        near = apart2 <= self._metres * self._metres
-        if self._graded:
-            near = np.maximum(1.0 - np.sqrt(apart2) / (2.0 * self._metres), 0.0)
-        if self._degrees is not None:
-            turn = np.abs(at[:, None, 2] - at[None, :, 2]) % 360.0
-            near = near * (np.minimum(turn, 360.0 - turn) <= self._degrees)
-        return near.astype(np.float32)
-
-
-class _SoftDistance:
-    def __init__(self, one: LabelledSet) -> None:
-        self._sides = [table.positions for table in (one.queries, one.places)]
-        meta = one.labels.meta
-        self._metres, self._steepness = float(meta["metres"]), float(meta["steepness"])
-
-    def __call__(self, queries: NDArray[np.int64], matches: NDArray[np.int64]) -> NDArray[np.float32]:
-        apart = np.sqrt(_squared_metres(np.concatenate([self._sides[0][queries], self._sides[1][matches]])))
-        return soft_nearness(apart, self._metres, self._steepness).astype(np.float32)
-
-
-def _squared_metres(positions: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(n, n) between positions (n, 3)."""
-    apart = positions[:, None, :2] - positions[None, :, :2]
-    return np.asarray((apart**2).sum(axis=2))
+def _rule(one: LabelledSet, graded: bool) -> Matrix:
+    rule = rule_of(one.labels.meta)
+    if rule is None:
+        return _Stored(one)
+    ours, theirs = rule.cameras(one.queries), rule.cameras(one.places, "map")
+    matrix = rule.graded if graded and isinstance(rule, Within) else rule.matrix
+    return lambda queries, matches: matrix(np.concatenate([ours[queries], theirs[matches]]))
 
 
 class _Stored:
@@ -129,21 +70,6 @@ class _Stored:
         matrix[:n, n:] = _stored_matrix(self._arrays, queries, matches)
         matrix[n:, :n] = matrix[:n, n:].T
         return matrix
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def _sector_matrix(cameras: Any, radius: float, iou: bool) -> Any:  # pragma: no cover - compiled
-    n = len(cameras)
-    matrix = np.ones((n, n), np.float32)
-    for i in range(n):
-        mine = compass_sector(cameras[i, 2], cameras[i, 3], radius)
-        for j in range(i + 1, n):
-            dx, dy = cameras[j, 0] - cameras[i, 0], cameras[j, 1] - cameras[i, 1]
-            share = 0.0
-            if dx * dx + dy * dy < 4.0 * radius * radius:
-                share = pair_share(dx, dy, mine, compass_sector(cameras[j, 2], cameras[j, 3], radius), iou)
-            matrix[i, j] = matrix[j, i] = share
-    return matrix
 
 
 @njit(cache=True, nogil=True)

@@ -10,19 +10,16 @@ so a pair rests at d = τ(1−ψ). With ψ in {0, 1} this is the binary Contrast
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
 
 from samespot.errors import InputError
-from samespot.overlap.labels import POSITIVE
+from samespot.overlap.classes import POSITIVE
+from samespot.training.options import CLASS_WEIGHTS, MARGIN
 
-MARGIN = 0.5
 ROUNDING = 1e-6  # a similarity may be so far outside [0, 1]
-# positives, soft negatives, hard negatives: the shares of batch strategy A
-CLASS_WEIGHTS = (0.5, 0.25, 0.25)
 CLASS_NAMES = ("positive", "soft negative", "hard negative")
 
 
@@ -132,25 +129,3 @@ def all_pairs_loss(
 def _squared_distances(x: Tensor) -> Tensor:
     """(n, n). From differences, not from the Gram matrix: near pairs would drown in its rounding (or in TF32)."""
     return torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist").square()
-
-
-def parse_class_weights(text: str) -> tuple[float, float, float]:
-    """Weights of positives, soft and hard negatives from "0.5,0.25,0.25"; scaled to sum to 1."""
-    try:
-        values = [float(part) for part in text.split(",")]
-    except ValueError:
-        values = []
-    return checked_class_weights(values, text)
-
-
-def checked_class_weights(values: Iterable[float], shown: object = None) -> tuple[float, float, float]:
-    weights = tuple(values)
-    if len(weights) != 3 or min(weights) < 0 or sum(weights) <= 0:
-        raise InputError(
-            f"class weights {weights if shown is None else shown!r} are not three numbers >= 0 for positives, "
-            "soft negatives and hard negatives, as in 0.5,0.25,0.25"
-        )
-    total = sum(weights)
-    if abs(total - 1.0) < 1e-9:  # as they are, so that what is written down is read back the same
-        return weights[0], weights[1], weights[2]
-    return weights[0] / total, weights[1] / total, weights[2] / total

@@ -22,7 +22,7 @@ from torch import Tensor
 from samespot.errors import InputError
 from samespot.images.listing import ImageList
 from samespot.images.sources import in_blocks, send
-from samespot.overlap.labels import POSITIVE
+from samespot.overlap.classes import POSITIVE
 from samespot.training.batches import Batch, View, located, random_stream, shuffled
 from samespot.training.sets import LabelledSet, images_of
 
@@ -225,8 +225,8 @@ class Tuples:
         if not whole.any():
             raise InputError(
                 f"none of {len(rows)} queries has a photo with ψ >= {POSITIVE:g} and one with ψ = 0 among "
-                f"{min(self.pool, len(self._map_images))} of the map; check the labels, or raise --mine-every and "
-                "--mine-pool"
+                f"{min(self.pool, len(self._map_images))} of the map; check the labels, or raise `mine_every` and "
+                "`mine_pool`"
             )
         source = np.arange(len(rows))
         source[~whole] = dice.choice(np.flatnonzero(whole), int((~whole).sum()))

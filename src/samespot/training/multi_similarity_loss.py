@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from samespot.errors import InputError
-from samespot.overlap.labels import POSITIVE
+from samespot.overlap.classes import POSITIVE
 from samespot.training.whole_batch import BatchResult, cosines, counted_pairs, share_left_out
 
 EPSILON = 0.1  # slack of the mining
@@ -25,7 +25,7 @@ def require_metric_learning() -> None:
     """Raise where the package is not installed. Looks for it and does not import it."""
     if find_spec(_PACKAGE) is None:
         raise InputError(
-            "--loss multi-similarity needs pytorch-metric-learning; install it with pip install 'samespot[comparators]'"
+            "`loss=multi-similarity` needs pytorch-metric-learning; install it with pip install 'samespot[comparators]'"
         )
 
 

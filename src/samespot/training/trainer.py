@@ -116,8 +116,8 @@ def train(
         tuples = options.loss in TUPLE_LOSSES
         what = f"tuples of {2 + options.negatives} images" if tuples else "pairs"
         raise TrainingStopped(
-            f"step {loop.step + 1}: out of GPU memory with {pairs} {what} at once; pass --micro-pairs "
-            f"{max(1, pairs // 2)}, which gives the same gradient"
+            f"step {loop.step + 1}: out of GPU memory with {pairs} {what} at once; pass "
+            f"`micro_pairs={max(1, pairs // 2)}`, which gives the same gradient"
         ) from error
     finally:
         loop.close()
@@ -172,9 +172,10 @@ class _Loop:
     # ---- the run, first to last ----
 
     def go(self, resume: bool) -> TrainingResult:
-        state = self._open_run(resume)
         torch.manual_seed(self.options.seed)
         net = self.given_net or build_net(self.options)
+        self.options = self.options.of_network(net)
+        state = self._open_run(resume)
         net.notes = model_notes(net.notes, self.options)
         if state is not None:
             _load_weights(net, state["net"], self.run)
@@ -227,7 +228,7 @@ class _Loop:
             self._save_checkpoint()
             self.fabric.barrier()  # a process that ends first takes the others with it
             raise StopRequested(
-                f"stopped at step {done}, as asked; its checkpoint is kept: pass --resume to go on"
+                f"stopped at step {done}, as asked; its checkpoint is kept: pass `resume` to go on"
             )
         if _due(done, options.checkpoint_every) or last:
             self._save_checkpoint()
@@ -327,7 +328,7 @@ class _Loop:
             kept = self.checkpoints.steps()
             last = f"the checkpoint of step {kept[-1]} is kept" if kept else "no checkpoint was written yet"
             raise TrainingStopped(
-                f"step {int(failed)}: the loss is not a finite number; {last}; try a lower --learning-rate "
+                f"step {int(failed)}: the loss is not a finite number; {last}; try a lower `learning_rate` "
                 f"(it was {self.schedule((int(failed) - 1) * self.options.batch_pairs):g})"
             )
 
@@ -335,7 +336,7 @@ class _Loop:
         finite = all(bool(p.isfinite().all()) for p in self.learner.net.parameters() if p.requires_grad)
         if not finite:
             raise TrainingStopped(
-                f"step {self.step}: weights are no longer finite numbers; try a lower --learning-rate"
+                f"step {self.step}: weights are no longer finite numbers; try a lower `learning_rate`"
             )
 
     def _over_processes(self, values: torch.Tensor) -> torch.Tensor:
@@ -489,7 +490,7 @@ class _Loop:
         begun = (self.run / "config.json").is_file()
         if begun and not resume and self.checkpoints.steps():
             raise InputError(
-                f"{self.run}: holds a run already; pass --resume to go on with it, or choose another folder"
+                f"{self.run}: holds a run already; pass `resume` to go on with it, or choose another folder"
             )
         if not (begun and resume):
             self._make_folder()
@@ -659,6 +660,8 @@ class _Block:
 def build_net(options: TrainingOptions) -> PlaceNet:
     """The network that the options describe."""
     if options.model is None:
+        assert options.image_size is not None  # only a model has its own
+        assert options.margin is not None
         return PlaceNet(
             options.backbone,
             options.pool,
@@ -670,8 +673,11 @@ def build_net(options: TrainingOptions) -> PlaceNet:
         )
     net = PlaceNet.load(options.model)
     net.set_train_blocks(options.train_blocks)
-    net.preprocessing = replace(net.preprocessing, size=options.image_size)
-    net.margin = options.margin
+    settled = options.of_network(net)
+    assert settled.image_size is not None
+    assert settled.margin is not None
+    net.preprocessing = replace(net.preprocessing, size=settled.image_size)
+    net.margin = settled.margin
     return net
 
 
@@ -692,7 +698,7 @@ def _optimiser(options: TrainingOptions, net: PlaceNet, device: torch.device) ->
     trained = [p for p in net.parameters() if p.requires_grad]
     if not trained:
         raise InputError(
-            "nothing to train: --train-blocks 0 freezes the whole backbone and this pooling has no weights"
+            "nothing to train: `train_blocks=0` freezes the whole backbone and this pooling has no weights"
         )
     fused = device.type == "cuda"
     rate, decay = options.first_rate, options.weight_decay

@@ -19,8 +19,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from samespot.errors import InputError
-
-TRIPLET_MARGIN = 0.1  # of squared distances
+from samespot.training.options import TRIPLET_MARGIN
 
 
 def triplet_losses(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from samespot.errors import InputError
-from samespot.overlap.annotate import label_within
+from samespot.overlap.rules import label_within
 from samespot.places.table import Places
 
 KS = (1, 5, 10)

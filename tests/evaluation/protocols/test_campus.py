@@ -5,7 +5,8 @@ import pytest
 
 from samespot.errors import InputError
 from samespot.evaluation.protocols.campus import PROTOCOLS
-from samespot.overlap.annotate import label_pairs
+from samespot.overlap.rules import label_pairs
+from samespot.places.catalogue import data_set
 
 (EAST,) = PROTOCOLS
 HEADER = ["image", "easting", "northing", "heading", "time", "split"]
@@ -47,12 +48,11 @@ def test_the_graded_truth_reaches_30_m(campus):
 
 
 def test_the_words_name_the_limits_that_are_used():
-    from samespot.training.validation_sets import CAMPUS_EAST
-
-    assert f"within {CAMPUS_EAST.metres:g} m and {CAMPUS_EAST.degrees:g}°" in EAST.positive
+    metres, degrees = data_set("campus").found
+    assert f"within {metres:g} m and {degrees:g}°" in EAST.positive
 
 
 def test_another_table_is_refused(tmp_path):
     pd.DataFrame([("a.jpg", 0, 0, 0)], columns=HEADER[:4]).to_csv(tmp_path / "places.csv", index=False)
-    with pytest.raises(InputError, match="needs a column split with train, query and map"):
+    with pytest.raises(InputError, match="column split says train, map and query"):
         EAST.cases(tmp_path)

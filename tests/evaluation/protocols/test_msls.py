@@ -229,8 +229,8 @@ def test_test_cities_have_no_truth_and_keep_every_image_of_the_subtask(tmp_path)
 @pytest.mark.parametrize(
     ("options", "answer"),
     [
-        ({"subtask": "dusk"}, "subtask 'dusk' is unknown; choose one of all, s2w"),
-        ({"task": "im2video"}, "task 'im2video' is unknown; choose one of im2im"),
+        ({"subtask": "dusk"}, "`subtask` 'dusk' is unknown; choose one of all, s2w"),
+        ({"task": "im2video"}, "`task` 'im2video' is unknown; choose one of im2im"),
         ({"task": "seq2seq", "seq_length": 4}, "seq_length 4: give an odd number"),
         ({"task": "seq2im", "seq_length": 1}, "seq_length 1: seq2im needs sequences of 3"),
         ({"seq_length": "three"}, "seq_length 'three' is not a number"),

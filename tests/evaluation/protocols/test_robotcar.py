@@ -84,7 +84,7 @@ def test_nothing_found_is_no_estimate(robotcar):
 
 
 def test_robotcar_options_are_checked(robotcar):
-    with pytest.raises(InputError, match="cameras 'front' is unknown"):
+    with pytest.raises(InputError, match="`cameras` 'front' is unknown"):
         ROBOTCAR.cases(robotcar, cameras="front")
-    with pytest.raises(InputError, match="split 'val' is unknown"):
+    with pytest.raises(InputError, match="`split` 'val' is unknown"):
         ROBOTCAR.cases(robotcar, split="val")

@@ -5,8 +5,7 @@ import pytest
 
 from samespot.errors import InputError
 from samespot.evaluation.protocols.tables import rows_by_frame, table_case
-from samespot.overlap.annotate import label_pairs
-from samespot.overlap.task import Within
+from samespot.overlap.rules import Within, label_pairs
 from samespot.places import Places
 
 

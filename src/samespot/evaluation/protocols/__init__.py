@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.resources import files
 from pathlib import Path
 
 from samespot.errors import InputError
 from samespot.evaluation.protocol import Protocol
 from samespot.places.catalogue import DATA_SETS, data_set
 
-# the records of the data sets say which files there may be
-_FAMILIES = dict.fromkeys([*(known.module for known in DATA_SETS), "campus", "town"])
 PROTOCOLS: dict[str, Protocol] = {
     protocol.name: protocol
-    for family in _FAMILIES
-    if (files(__name__) / f"{family}.py").is_file()
-    for protocol in import_module(f"{__name__}.{family}").PROTOCOLS
+    for known in DATA_SETS
+    if known.protocols
+    for protocol in import_module(f"{__name__}.{known.module}").PROTOCOLS
 }
 
 
@@ -33,13 +30,7 @@ def located(root: Path, protocol: Protocol) -> Path:
         raise InputError(f"`root` {root}: no such folder; give the folder of the data set, or one above it")
     below = sorted(p for p in root.iterdir() if p.is_dir() and not p.name.startswith("."))
     for folder in (root, *below):
-        if protocol.data_set == "places":
-            there = (folder / "places.csv").is_file() and (folder is root or folder.name == "campus")
-        elif protocol.data_set == "town":
-            there = (folder / "town.json").is_file()
-        else:
-            there = bool(data_set(protocol.data_set).parts(folder))
-        if there:
+        if data_set(protocol.data_set).parts(folder):
             return folder
     raise InputError(
         f"`root` {root}: {protocol.name} needs {protocol.data_set}, which is not there nor directly below;"

@@ -15,7 +15,7 @@ from samespot.errors import InputError
 from samespot.evaluation.cases import Case
 from samespot.evaluation.poses import NEAR_ENOUGH, NO_RECALL, POSE_LIMITS, SATTLER
 from samespot.evaluation.protocol import Protocol
-from samespot.overlap.labels import check_choice
+from samespot.options import check_choice
 from samespot.places import cmu_seasons
 from samespot.places.table import Places
 from samespot.places.wording import first_few

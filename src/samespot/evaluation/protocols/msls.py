@@ -16,8 +16,9 @@ from samespot.evaluation.cases import Case, Rows
 from samespot.evaluation.msls_key_lists import find_key_lists, rows_of_keys
 from samespot.evaluation.positives import Overlap, graded_truth, rows_within, sequences_found
 from samespot.evaluation.protocol import Protocol
-from samespot.overlap.labels import PairLabels, check_choice, tables_meta
-from samespot.overlap.task import Sectors
+from samespot.options import check_choice
+from samespot.overlap.labels import PairLabels, tables_meta
+from samespot.overlap.rules import Sectors
 from samespot.places import msls
 from samespot.places.table import Places
 from samespot.progress import Progress

@@ -10,7 +10,7 @@ from samespot.errors import InputError
 from samespot.evaluation.cases import Case
 from samespot.evaluation.poses import CAMERAS, NEAR_ENOUGH, NO_RECALL, POSE_LIMITS, SATTLER
 from samespot.evaluation.protocol import Protocol
-from samespot.overlap.labels import check_choice
+from samespot.options import check_choice
 from samespot.places import robotcar
 
 NIGHT = ("night", "night-rain")  # the other conditions are "day-all"

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from samespot.errors import InputError
 from samespot.evaluation.cases import Case, Rows
 from samespot.evaluation.protocol import AUTHORS_KS, Protocol
-from samespot.overlap.labels import POSITIVE, PairLabels
+from samespot.overlap.classes import POSITIVE
+from samespot.overlap.labels import PairLabels
 from samespot.places import seven_scenes
 from samespot.places.table import Places
 from samespot.places.wording import first_few
@@ -102,9 +103,10 @@ def _opened(folder: Path, root: Path, test: Places, train: Places) -> PairLabels
 
 def _seen(root: Path, part: str, queries: Places, places: Places, progress: Progress | None) -> PairLabels:
     """IoU of the points seen, out of the cloud fused from the depth images of the map."""
-    from samespot.overlap.scene import depth_scene, label_scene, seven_scenes_camera
+    from samespot.overlap.rules import label_scene
+    from samespot.overlap.scene import depth_scene
 
-    scene = depth_scene(places, seven_scenes_camera(root, part), progress=progress)
+    scene = depth_scene(places, seven_scenes.camera(root, part), progress=progress)
     return label_scene(queries, places, scene, progress=progress)
 
 

@@ -10,7 +10,7 @@ from samespot.errors import InputError
 from samespot.evaluation.cases import Case, Rows
 from samespot.evaluation.positives import Overlap, graded_truth, rows_allowed, rows_of, rows_within
 from samespot.overlap.labels import PairLabels
-from samespot.overlap.task import Sectors, Within
+from samespot.overlap.rules import Sectors, Within
 from samespot.places.table import Places
 from samespot.retrieval import exclusion
 

@@ -15,8 +15,8 @@ from samespot.errors import InputError
 from samespot.evaluation.cases import Case
 from samespot.evaluation.positives import rows_of
 from samespot.evaluation.protocol import AUTHORS_KS, Protocol
-from samespot.overlap.annotate import label_pairs
-from samespot.overlap.labels import POSITIVE
+from samespot.overlap.classes import POSITIVE
+from samespot.overlap.rules import label_pairs
 from samespot.places import tb_places
 from samespot.places.catalogue import pose_frame
 from samespot.places.table import Places

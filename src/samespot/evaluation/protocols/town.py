@@ -12,8 +12,8 @@ from samespot.errors import InputError
 from samespot.evaluation.cases import Case
 from samespot.evaluation.positives import rows_within
 from samespot.evaluation.protocol import Protocol
-from samespot.overlap.annotate import label_within
 from samespot.overlap.labels import PairLabels, tables_meta
+from samespot.overlap.rules import label_within
 from samespot.places.table import Places
 from samespot.progress import Progress
 

@@ -12,7 +12,7 @@ from samespot.figures.report_runs import ReportRun
 from samespot.figures.report_sections.looks import colours, key_of_runs, layout, smoothed, symbols
 from samespot.figures.report_sections.markup import KeyEntry, Plot, Section, figure
 from samespot.figures.style import CLASSES
-from samespot.overlap.labels import HARD_POSITIVE, POSITIVE
+from samespot.overlap.classes import HARD_POSITIVE, POSITIVE
 
 MOST_POINTS = 600  # of a curve
 STRATEGIES = {

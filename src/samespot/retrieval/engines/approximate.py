@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from samespot.errors import InputError
 from samespot.files import whole_file
-from samespot.overlap.labels import check_choice
+from samespot.options import check_choice
 from samespot.progress import Progress
 from samespot.retrieval.search import BLOCK_BYTES, Block, Found, Vectors, offer, read_block, search
 

@@ -1,0 +1,1 @@
+"""The paper's figures from our data."""

@@ -1,1 +1,0 @@
-"""The claims of the paper, measured again on the data at hand."""
