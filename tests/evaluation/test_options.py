@@ -7,22 +7,15 @@ from pathlib import Path
 import pytest
 
 from samespot import InputError
-from samespot.evaluation.options import EvaluateOptions, parse_within
+from samespot.evaluation.options import EvaluateOptions
+from samespot.overlap.rules import Within
 
 
 def test_words_and_values_give_the_same_options():
     typed = EvaluateOptions.of({"map": "map.csv", "whiten": "32,64,32", "within": "25m, 40deg"})
-    values = EvaluateOptions(map=Path("map.csv"), whiten=[32, 64], within=(25.0, 40.0))
+    values = EvaluateOptions(map=Path("map.csv"), whiten=[32, 64], within=Within(25.0, 40.0))
     assert typed == values
     assert EvaluateOptions(map="map.csv", whiten=256).whiten == (256,)
-
-
-def test_limits_are_read():
-    assert parse_within("25m") == (25.0, None)
-    assert parse_within("40deg,2.5m") == (2.5, 40.0)
-    for words in ("25", "40deg", "m", "25m,40"):
-        with pytest.raises(InputError):
-            parse_within(words)
 
 
 def test_what_a_protocol_was_given():

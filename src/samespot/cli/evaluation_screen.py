@@ -248,13 +248,8 @@ def protocol_page(protocol: Protocol) -> None:
     words = ("data_set", "queries", "positive", "exclusions", "citation")
     lines = [(word.replace("_", " "), str(facts[word]) or "none") for word in words]
     lines.append(("ranks", ", ".join(str(k) for k in protocol.ks)))
-    for name, default in protocol.options.items():
-        lines.append(
-            (
-                "option",
-                f"--{name.replace('_', '-')}, by default {'none' if default in (None, '') else default}",
-            )
-        )
+    for name, default in protocol.option_defaults().items():
+        lines.append(("option", f"--{name.replace('_', '-')}, by default {default}"))
     _facts([*lines, *(("note", note) for note in protocol.notes)])
 
 

@@ -19,21 +19,21 @@ from samespot.evaluation.evaluate import (
 )
 from samespot.evaluation.options import EvaluateOptions
 from samespot.evaluation.protocol import Protocol
-from samespot.evaluation.protocols import protocol_named
+from samespot.evaluation.protocols import located, protocol_named
+from samespot.evaluation.protocols.tables import table_case
 from samespot.evaluation.reranking import reranking
-from samespot.evaluation.table_cases import table_case
 from samespot.matching.options import RerankOptions
 from samespot.model.loading import load_model
 from samespot.model.network import PlaceNet
 from samespot.overlap.rules import Within
-from samespot.places.catalogue import data_set, open_places
+from samespot.places.catalogue import open_places
 from samespot.places.table import Places
 from samespot.progress import Progress
 from samespot.retrieval.describe import describe, device_named
 from samespot.retrieval.descriptors import Descriptors, facts_in
 from samespot.retrieval.options import DescribeOptions
 
-WITHIN = (25.0, None)  # [m], [deg]
+WITHIN = Within(25.0, None)
 
 
 def run_evaluation(
@@ -111,7 +111,7 @@ def protocol_and_cases(asked: EvaluateOptions) -> tuple[Protocol, list[Case]]:
     places = open_places(asked.map)
     queries = places if asked.queries is None else open_places(asked.queries, onto=places.projection)
     by_default = asked.frames is None and asked.overlap is None
-    within = Within(*(asked.within or WITHIN)) if asked.within or by_default else None
+    within = asked.within or (WITHIN if by_default else None)
     case = table_case(
         queries,
         places,
@@ -149,21 +149,6 @@ def _own_protocol(asked: EvaluateOptions, within: Within | None, view: dict[str,
         citation="",
         make=lambda root: [],
         options=view,
-    )
-
-
-def located(root: Path, protocol: Protocol) -> Path:
-    """The folder of the protocol's data set: `root` itself, or one directly below it."""
-    if not root.is_dir():
-        raise InputError(f"`root` {root}: no such folder; give the folder of the data set, or one above it")
-    below = sorted(p for p in root.iterdir() if p.is_dir() and not p.name.startswith("."))
-    for folder in (root, *below):
-        there = bool(data_set(protocol.data_set).parts(folder))
-        if there:
-            return folder
-    raise InputError(
-        f"`root` {root}: {protocol.name} needs {protocol.data_set}, which is not there nor directly below;"
-        f" `samespot datasets` says where to ask for it"
     )
 
 

@@ -8,30 +8,11 @@ from typing import Any, Literal
 
 from samespot.errors import InputError
 from samespot.options import Options, about, ineffective, option, parse_sizes
+from samespot.overlap.rules import RADIUS, THETA, Within, parse_within
 
-Limits = tuple[float, float | None]  # [m], [deg]
 WhitenOn = Literal["map", "train", "both"]
 _WHITENING, _TRUST = "Whitening and calibration", "When to trust a match"
 _OWN, _PROTOCOL = "Your own tables", "Options of a protocol"
-
-
-def parse_within(words: str) -> Limits:
-    """Limits from "25m,40deg" or "25m"."""
-    metres: float | None = None
-    degrees: float | None = None
-    for word in words.replace(" ", "").split(","):
-        try:
-            if word.endswith("deg"):
-                degrees = float(word.removesuffix("deg"))
-            elif word.endswith("m"):
-                metres = float(word.removesuffix("m"))
-            else:
-                raise ValueError
-        except ValueError:
-            raise InputError(f"{word!r} is neither metres (25m) nor degrees (40deg)") from None
-    if metres is None:
-        raise InputError("names no distance; write for example 25m,40deg")
-    return metres, degrees
 
 
 @dataclass(frozen=True)
@@ -70,7 +51,7 @@ class EvaluateOptions(Options):
 
     map: Path | None = option(None, "Map images.", panel=_OWN)
     queries: Path | None = option(None, "Queries.", default="each map image, among the others", panel=_OWN)
-    within: Limits | None = option(
+    within: Within | None = option(
         None,
         "A match within this distance and angle is right, such as 25m or 25m,40deg.",
         parse=parse_within,
@@ -92,9 +73,9 @@ class EvaluateOptions(Options):
         panel=_OWN,
     )
     theta: float = option(
-        90.0, "Opening angle of the field of view (degrees).", above=0, most=360, panel=_OWN
+        THETA, "Opening angle of the field of view (degrees).", above=0, most=360, panel=_OWN
     )
-    radius: float = option(50.0, "How far a camera sees (metres).", above=0, panel=_OWN)
+    radius: float = option(RADIUS, "How far a camera sees (metres).", above=0, panel=_OWN)
     time_gap: float | None = option(
         None,
         "Never retrieve what was taken less than this many seconds before or after.",
@@ -114,7 +95,9 @@ class EvaluateOptions(Options):
     cities: str | None = option(
         None, "MSLS: only these cities, such as cph,sf.", default="all of the protocol", panel=_PROTOCOL
     )
-    keys: str | None = option(None, "msls-val-740: folder of its key lists.", panel=_PROTOCOL)
+    keys: str | None = option(
+        None, "msls-val-740: folder of its key lists.", default="the data set's", panel=_PROTOCOL
+    )
     split: str | None = option(
         None,
         "RobotCar, extended CMU: test, or train, whose poses are public.",

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from samespot.errors import InputError
-from samespot.evaluation.indoor_cases import PROTOCOLS
+from samespot.evaluation.protocols.seven_scenes import PROTOCOLS
 from samespot.overlap.task import preset_tasks, run_task
 
 ROOMS, SEQUENCE = PROTOCOLS

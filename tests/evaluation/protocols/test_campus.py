@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from samespot.errors import InputError
-from samespot.evaluation.campus_cases import PROTOCOLS
+from samespot.evaluation.protocols.campus import PROTOCOLS
 from samespot.overlap.rules import label_pairs
 from samespot.places.catalogue import data_set
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from samespot.errors import InputError
-from samespot.evaluation.garden_cases import PROTOCOLS
+from samespot.evaluation.protocols.tb_places import PROTOCOLS
 
 W17_W18, W18 = PROTOCOLS
 

@@ -1,8 +1,4 @@
-"""RobotCar Seasons and CMU Seasons: the pose of the best match is the estimate, and must lie near the true one.
-
-Most true poses are secret. What is public can be scored here (`known_poses`); for the rest, the estimates go to the
-benchmark's server in a file of `evaluation/submission.py`, under `server_names`.
-"""
+"""CMU Seasons, the first release and the extended one: localised slice by slice, or in all slices at once."""
 
 from __future__ import annotations
 
@@ -10,68 +6,19 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
-from numpy.typing import ArrayLike, NDArray
 
 from samespot.errors import InputError
 from samespot.evaluation.cases import Case
-from samespot.evaluation.protocol import POSE_LIMITS, Protocol
+from samespot.evaluation.poses import NEAR_ENOUGH, NO_RECALL, POSE_LIMITS, SATTLER
+from samespot.evaluation.protocol import Protocol
 from samespot.options import check_choice
-from samespot.places import cmu_seasons, robotcar
+from samespot.places import cmu_seasons
 from samespot.places.table import Places
 from samespot.places.wording import first_few
-
-CAMERAS = ("left", "rear", "right")  # folders of RobotCar, which its server wants before the file name
-NIGHT = ("night", "night-rain")  # the other conditions are "day-all"
-Floats = NDArray[np.float64]
-
-
-def pose_estimates(case: Case, rows_of_best: ArrayLike) -> tuple[Floats, Floats]:
-    """The best matches' poses: (n, 3) centres [m] and (n, 4) camera-to-world quaternions.
-
-    rows_of_best: (n,) map rows; where one is -1 nothing was found, and the estimate is NaN.
-    """
-    rows = np.asarray(rows_of_best, dtype=np.int64)
-    found = (rows >= 0)[:, None]
-    centres, quaternions = case.places.centres[rows], case.places.quaternions[rows]
-    return np.where(found, centres, np.nan), np.where(found, quaternions, np.nan)
-
-
-def known_poses(case: Case) -> NDArray[np.bool_]:
-    """(q,) which queries have a public pose, and so can be scored here."""
-    if not case.queries.has_pose:
-        return np.zeros(len(case.queries), dtype=bool)
-    known = np.isfinite(case.queries.centres).all(axis=1) & np.isfinite(case.queries.quaternions).all(axis=1)
-    return np.asarray(known, dtype=bool)
-
-
-def server_names(case: Case) -> list[str]:
-    """The queries as the benchmark's server calls them: the file name, for RobotCar with its camera before it."""
-    paths = [PurePosixPath(name) for name in case.query_names]
-    return [f"{p.parent.name}/{p.name}" if p.parent.name in CAMERAS else p.name for p in paths]
-
-
-def _robotcar(root: Path, *, split: str, cameras: str) -> list[Case]:
-    check_choice("split", split, ("test", "train"))
-    check_choice("cameras", cameras, ("all", *CAMERAS))
-    queries, places = robotcar.read(root, split), robotcar.read(root, "reference")
-    # the server scores rear images alone: the poses of the three cameras follow from each other
-    queries = queries.select(queries.table["camera"] == "rear")
-    if cameras != "all":
-        places = places.select(places.table["camera"] == cameras)
-    if not (len(queries) and len(places)):
-        lacking = (
-            f"queries of the rear camera in {split}" if not len(queries) else f"{cameras} reference images"
-        )
-        raise InputError(f"{root}: no {lacking}; see `samespot datasets --layout robotcar`")
-    condition = queries.table["condition"].to_numpy(dtype=np.str_)
-    light = np.where(np.isin(condition, NIGHT), "night-all", "day-all")
-    return [
-        Case(split, queries, places, groups={"light": light, "condition": condition}, notes=queries.notes)
-    ]
 
 
 def _cmu(
@@ -161,69 +108,41 @@ def _stacked(root: Path, tables: Iterable[Places]) -> Places:
     return Places(root, table, None, dict(dropped), notes)
 
 
-_SATTLER = (
-    "T. Sattler et al., Benchmarking 6DOF Outdoor Visual Localization in Changing Conditions, CVPR 2018;"
-    " visuallocalization.net"
-)
-_POSITIVE = "the pose of the best match lies within .25 m and 2°, .5 m and 5°, 5 m and 10° of the query's"
-_NO_RECALL = "R@k is not defined here: only the best match counts, and it has a pose, not a list of positives"
-_CMU_SEARCH = (
+_SEARCH = (
     "search=slice looks in the query's own slice, as hloc does and as the benchmark's models are divided;"
     " search=all in every slice at once, as the code of the graded-similarity paper does"
 )
 
 PROTOCOLS = (
     Protocol(
-        name="robotcar-seasons-v2",
-        title="RobotCar Seasons v2",
-        data_set="robotcar",
-        queries="rear images of robotcar_v2_test.txt (1,872; poses secret), or with split=train of"
-        " robotcar_v2_train.txt (1,906; poses public)",
-        positive=_POSITIVE,
-        exclusions="none; the map is the reference drive, by default all three cameras (about 21k images)",
-        citation=f"{_SATTLER}; W. Maddern et al., 1 Year, 1000 km: The Oxford RobotCar Dataset, IJRR 2017",
-        make=_robotcar,
-        ks=(1,),
-        truth="pose",
-        limits=POSE_LIMITS,
-        options={"split": "test", "cameras": "all"},
-        notes=(
-            _NO_RECALL,
-            "one search over the whole reference drive, as the graded-similarity paper (21k map images are all three"
-            " cameras) and Patch-NetVLAD do; hloc's listed result searched by location and camera (cameras=rear is"
-            " half of that)",
-            "day-all and night-all pool the images of all day and all night conditions, as the server does",
-        ),
-    ),
-    Protocol(
         name="cmu-seasons-extended",
         title="Extended CMU Seasons",
         data_set="cmu-seasons",
         queries="of each slice those whose pose is secret (split=test, slices 2-6 and 13-21 of the release), public"
         " (split=train), or all",
-        positive=_POSITIVE,
+        positive=NEAR_ENOUGH,
         exclusions="none; the map is the reference drive of the query's slice (search=slice) or of all (search=all)",
-        citation=f"{_SATTLER}; H. Badino et al., Visual Topometric Localization, IV 2011",
+        citation=f"{SATTLER}; H. Badino et al., Visual Topometric Localization, IV 2011",
         make=partial(_cmu, release="extended"),
         ks=(1,),
         truth="pose",
         limits=POSE_LIMITS,
         options={"split": "test", "slices": "all", "search": "slice"},
-        notes=(_NO_RECALL, _CMU_SEARCH, "reported by area: urban, suburban, park"),
+        notes=(NO_RECALL, _SEARCH, "reported by area: urban, suburban, park"),
     ),
     Protocol(
         name="cmu-seasons",
         title="CMU Seasons",
         data_set="cmu-seasons",
         queries="all query images of each slice; their poses are secret",
-        positive=_POSITIVE,
+        positive=NEAR_ENOUGH,
         exclusions="none; the map is the reference drive of the query's slice (search=slice) or of all (search=all)",
-        citation=f"{_SATTLER}; H. Badino et al., Visual Topometric Localization, IV 2011",
+        citation=f"{SATTLER}; H. Badino et al., Visual Topometric Localization, IV 2011",
         make=partial(_cmu, release="first"),
         ks=(1,),
         truth="pose",
         limits=POSE_LIMITS,
         options={"slices": "all", "search": "slice"},
-        notes=(_NO_RECALL, _CMU_SEARCH, "reported by area: urban, suburban, park"),
+        notes=(NO_RECALL, _SEARCH, "reported by area: urban, suburban, park"),
     ),
 )

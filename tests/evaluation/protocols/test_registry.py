@@ -1,5 +1,8 @@
 """All named protocols: the names that papers and scripts rely on, and what every one of them must say."""
 
+from importlib import import_module
+from pathlib import Path
+
 import pytest
 
 from samespot.errors import InputError
@@ -27,9 +30,23 @@ def test_every_promised_protocol_is_there(name):
     assert protocol_named(name).name == name
 
 
-def test_no_name_is_taken_twice():
-    names = [protocol.name for family in protocols._FAMILIES for protocol in family.PROTOCOLS]
-    assert len(names) == len(set(names)) == len(PROTOCOLS)
+def test_every_file_is_a_family_and_no_name_is_taken_twice():
+    """A file that no record of a data set names would be forgotten."""
+    files = {path.stem for path in Path(protocols.__file__).parent.glob("*.py")} - {"__init__", "tables"}
+    names = [
+        protocol.name
+        for file in files
+        for protocol in import_module(f"{protocols.__name__}.{file}").PROTOCOLS
+    ]
+    assert sorted(names) == sorted(PROTOCOLS)
+
+
+@pytest.mark.parametrize("name", sorted(PROTOCOLS))
+def test_each_default_of_an_option_is_said(name):
+    defaults = PROTOCOLS[name].option_defaults()
+    assert list(defaults) == list(PROTOCOLS[name].options)
+    for words in defaults.values():
+        assert words.strip() not in ("", "None")
 
 
 @pytest.mark.parametrize("name", sorted(PROTOCOLS))

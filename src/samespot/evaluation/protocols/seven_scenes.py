@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from samespot.errors import InputError
 from samespot.evaluation.cases import Case, Rows
-from samespot.evaluation.protocol import Protocol
+from samespot.evaluation.protocol import AUTHORS_KS, Protocol
 from samespot.overlap.classes import POSITIVE
 from samespot.overlap.labels import PairLabels
 from samespot.places import seven_scenes
@@ -21,7 +21,6 @@ from samespot.places.wording import first_few
 from samespot.progress import Progress
 from samespot.retrieval.exclusion import Exclusion
 
-KS = (1, 2, 3, 4, 5, 10, 15, 20, 25)  # of the authors' evaluation script
 Labels = Callable[[Progress | None], PairLabels]
 
 
@@ -183,9 +182,10 @@ PROTOCOLS = (
         exclusions="none",
         citation=_SHOTTON,
         make=_rooms,
-        ks=KS,
+        ks=AUTHORS_KS,
         all_pairs=True,
         options={"scenes": "all", "labels": None},
+        defaults={"labels": "made from the depth images"},
         notes=(
             "points: the cloud fused from depth images of the map, 2 cm, without occlusion; labels=FOLDER takes what"
             " `samespot label ROOT --preset 7scenes --out FOLDER` wrote, and saves making it again",
@@ -200,7 +200,7 @@ PROTOCOLS = (
         exclusions="map frames within 100 frame numbers (gap=N), 3.3 s of film, of the query",
         citation=_SHOTTON,
         make=_sequence,
-        ks=KS,
+        ks=AUTHORS_KS,
         all_pairs=True,
         options={"every": 10, "gap": 100},
         notes=(

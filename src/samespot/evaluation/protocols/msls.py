@@ -107,7 +107,7 @@ def _subtask_frames(
     column = f"subtask_{subtask}"
     if column not in table.table:
         listed = root / _folder(city) / side / "subtask_index.csv"
-        raise InputError(f"{listed} line 1: no column {subtask}; unpack metadata.zip of MSLS anew")
+        raise InputError(f"{listed} line 1: no column {subtask}; unpack metadata.zip of MSLS again")
     counts = table.table[column].to_numpy(dtype=bool)
     if not secret:
         counts = counts & ~table.panoramas
@@ -338,7 +338,8 @@ PROTOCOLS = (
         make=listed_case,
         ks=_KS,
         options={"keys": ""},
-        notes=("Positives are worked out anew: the circulating list of them is a pickle.", _VIEW_NOTE),
+        defaults={"keys": "the lists found in the data set's folder"},
+        notes=("Positives are worked out again: the circulating list of them is a pickle.", _VIEW_NOTE),
     ),
     Protocol(
         "msls-val-11k",

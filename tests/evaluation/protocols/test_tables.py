@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from samespot.errors import InputError
-from samespot.evaluation.table_cases import rows_by_frame, table_case
+from samespot.evaluation.protocols.tables import rows_by_frame, table_case
 from samespot.overlap.rules import Within, label_pairs
 from samespot.places.table import Places
 

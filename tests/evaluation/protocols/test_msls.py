@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from samespot.errors import InputError
-from samespot.evaluation.msls_cases import PROTOCOLS, windows
+from samespot.evaluation.protocols.msls import PROTOCOLS, windows
 from samespot.overlap.sector import sector_overlap
 from samespot.places.msls import SUBTASKS
 from samespot.places.table import Places

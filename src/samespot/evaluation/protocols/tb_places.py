@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from samespot.errors import InputError
 from samespot.evaluation.cases import Case
 from samespot.evaluation.positives import rows_of
-from samespot.evaluation.protocol import Protocol
+from samespot.evaluation.protocol import AUTHORS_KS, Protocol
 from samespot.overlap.classes import POSITIVE
 from samespot.overlap.rules import label_pairs
 from samespot.places import tb_places
@@ -23,7 +23,6 @@ from samespot.places.table import Places
 from samespot.places.wording import first_few
 
 THETA, RADIUS = 90.0, 3.5  # [deg], [m]
-KS = (1, 2, 3, 4, 5, 10, 15, 20, 25)  # of the authors' evaluation script
 MAP_LIST, QUERY_LIST = "W18_map.json", "W18_query.json"  # as the authors' README calls their index files
 
 
@@ -138,7 +137,7 @@ _PROTOCOL = partial(
     positive="fields of view (sectors of 90°, 3.5 m) overlap by at least half",
     citation="M. Leyva-Vallina et al., TB-Places: A Data Set for Visual Place Recognition in Garden Environments,"
     " IEEE Access 2019",
-    ks=KS,
+    ks=AUTHORS_KS,
 )
 _FRAME_NOTE = "that cameras look along their z axis is our reading of the poses; forward=x says otherwise"
 
@@ -160,6 +159,7 @@ PROTOCOLS = (
         exclusions="none; no image is in both",
         make=_w18,
         options={"forward": "z", "map_sequences": None},
+        defaults={"map_sequences": f"those listed in {MAP_LIST}"},
         notes=(
             _FRAME_NOTE,
             "the paper draws its division but gives no rule: only numbers made with the authors' lists are comparable",
