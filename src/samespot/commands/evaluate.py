@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from samespot.errors import InputError
 from samespot.evaluation.cases import Case
 from samespot.evaluation.evaluate import (
     Describe,
