@@ -104,7 +104,7 @@ def _parameter(one: Field[Any], hint: Any, flags: Mapping[str, str]) -> inspect.
     assert told is not None, f"{one.name} says nothing of itself"
     kind, default = _shown_type(hint, told), one.default
     if isinstance(default, tuple):
-        default = ",".join(str(part) for part in default)
+        default = [] if told.many else ",".join(str(part) for part in default)
     shown, metavar = _help(with_flags(told.help, flags), told.metavar, choices(hint, told))
     more: dict[str, Any] = {"help": shown, "rich_help_panel": told.panel or None}
     if metavar:
