@@ -106,6 +106,19 @@ def test_labels_go_to_the_reference_and_back(samespot, tmp_path):
     np.testing.assert_array_equal(first, again)
 
 
+def test_a_photo_that_cannot_be_drawn_takes_nothing_away(samespot, tmp_path):
+    """The labels are there, so the table is printed and the command succeeds."""
+    table = photos(tmp_path, 30, 8)
+    for name in Places.read(table).table["image"]:
+        (tmp_path / name).write_bytes(b"no image")
+    code, out, err = samespot("label", table, "--out", tmp_path / "o", "--json", tmp_path / "r.json")
+    assert code == 0, err
+    assert "not all figures were drawn" in err
+    assert "soft negative" in out
+    assert (tmp_path / "o" / "labels" / "meta.json").is_file()
+    assert (tmp_path / "r.json").is_file()
+
+
 def test_places_converts_and_counts(samespot, tmp_path):
     (tmp_path / "gps.csv").write_text(
         "image,latitude,longitude,heading\na.jpg,53.22,6.56,10\nb.jpg,53.23,6.57,\n"

@@ -66,6 +66,11 @@ def plain(text: str) -> str:
     return escape(text)
 
 
+def warn(line: str) -> None:
+    """Something the user should know, although the command succeeds."""
+    err.print(f"[yellow]note[/] {plain(line)}", highlight=False, soft_wrap=True)
+
+
 def notes_of(*tables: Places) -> None:
     """What the readers had to say about these tables, each line once."""
     lines = [f"[yellow]note[/] {plain(line)}" for table in tables for line in table.notes]
@@ -244,7 +249,7 @@ def training_table(result: TrainingResult) -> None:
         grid.add_row(f"recall@{k} of the best", f"{share:.1%}")
     out.print(grid)
     for line in result.warnings:
-        err.print(f"[yellow]note[/] {plain(line)}", highlight=False, soft_wrap=True)
+        warn(line)
 
 
 def descriptors_table(described: Descriptors) -> None:

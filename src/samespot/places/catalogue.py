@@ -216,6 +216,7 @@ def open_places(
             projection=projection,
             onto=onto,
             wrap_headings=wrap_headings,
+            unknown_positions=frame is not None,
             missing_images=missing_images,
         )
     return places if frame is None else placed_by_pose(places, frame)
