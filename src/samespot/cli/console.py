@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,6 +83,14 @@ def notes_of(*tables: Places) -> None:
 
 def files_written(files: Sequence[Path]) -> None:
     out.print("\n".join(f"[dim]wrote[/] {plain(str(f))}" for f in files), highlight=False, soft_wrap=True)
+
+
+def facts_table(title: str, facts: Mapping[str, str]) -> None:
+    """Names and values, one line each."""
+    grid = _grid(title)
+    for name, value in facts.items():
+        grid.add_row(name, value)
+    out.print(grid)
 
 
 def counts_table(title: str, counts: dict[str, int]) -> None:

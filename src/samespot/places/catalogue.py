@@ -222,6 +222,11 @@ def open_places(
     return places if frame is None else placed_by_pose(places, frame)
 
 
+def meta_path(table: Path) -> Path:
+    """The file beside a table that says where its photos are and on which plane: places.csv.meta.json."""
+    return table.with_name(f"{table.name}.meta.json")
+
+
 def placed_by_pose(places: Places, frame: PoseFrame) -> Places:
     """The same images with position and heading taken from their 6DOF poses."""
     from samespot.places.pose import ground_pose

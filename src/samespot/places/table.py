@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from samespot.errors import InputError
 from samespot.files import read_json, whole_file, write_json
 from samespot.options import check_choice
-from samespot.places.catalogue import MissingImages
+from samespot.places.catalogue import MissingImages, meta_path
 from samespot.places.csv_files import first_line, load_table, missing_columns, named_columns
 from samespot.places.geodesy import far_apart, grid_headings, move, plane, same_plane, to_metres
 from samespot.places.pose import POSE as POSE
@@ -167,7 +167,7 @@ class Places:
         except (TypeError, ValueError) as error:  # pyarrow's: a column of mixed kinds
             fault = f"cannot be written as parquet: {first_line(error)}"
             raise InputError(f"{path}: {fault}; try .csv") from error
-        write_json(_meta_path(path), meta)
+        write_json(meta_path(path), meta)
         return path
 
     @classmethod
@@ -273,13 +273,9 @@ class Places:
         return Places(kept.root, kept.table, kept.projection, dropped, (*self.notes, f"{said}; dropped"))
 
 
-def _meta_path(path: Path) -> Path:
-    return path.with_name(f"{path.name}.meta.json")  # places.csv.meta.json
-
-
 def _load_meta(path: Path) -> dict[str, Any]:
     """What the file beside a table says about it; nothing where there is none."""
-    beside = _meta_path(path)
+    beside = meta_path(path)
     return read_json(beside, "delete it or fix it") if beside.is_file() else {}
 
 
