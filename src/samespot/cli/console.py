@@ -218,12 +218,9 @@ def say(line: str) -> None:
 def refuse_absent_gpu(device: str) -> None:
     """Raise where a CUDA device is asked for and torch sees none; looked at before any work is done."""
     if device.split(":")[0] == "cuda":
-        import torch
+        from samespot.devices import device_named
 
-        if not torch.cuda.is_available():
-            raise InputError(
-                f"`device` {device}: torch sees no GPU; check the driver with nvidia-smi, or use `device=cpu`"
-            )
+        device_named(device)
 
 
 def first_process() -> bool:

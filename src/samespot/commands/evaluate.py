@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from samespot.devices import device_named
 from samespot.evaluation.cases import Case
 from samespot.evaluation.evaluate import (
     Describe,
@@ -28,7 +29,7 @@ from samespot.overlap.rules import Within
 from samespot.places.catalogue import open_places
 from samespot.places.table import Places
 from samespot.progress import Progress
-from samespot.retrieval.describe import describe, device_named
+from samespot.retrieval.describe import describe
 from samespot.retrieval.descriptors import Descriptors, facts_in
 from samespot.retrieval.options import DescribeOptions
 

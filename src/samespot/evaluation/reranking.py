@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from samespot.devices import device_named
 from samespot.evaluation.cases import Case
 from samespot.evaluation.evaluate import MAP, Describe, Other
 from samespot.matching.local_features import XFeat, photo_size
@@ -14,7 +15,6 @@ from samespot.matching.patch_netvlad import PatchNetVLAD, learn_projection, netv
 from samespot.matching.reranker import FeatureStore, Reranking
 from samespot.model.network import PlaceNet
 from samespot.progress import Progress
-from samespot.retrieval.describe import device_named
 from samespot.retrieval.options import DescribeOptions
 
 
