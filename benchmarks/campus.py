@@ -15,7 +15,6 @@ import json
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from samespot.evaluation.evaluate import MAP, EvaluationOptions, Other, evaluate
 from samespot.evaluation.intervals import Interval, paired_bootstrap_runs, wilson
 from samespot.evaluation.protocols import protocol_named
 from samespot.evaluation.results import Variant
+from samespot.images.sources import read_blocks
 from samespot.model.network import PlaceNet
 from samespot.model.pooling import GeM
 from samespot.overlap.rules import label_pairs, label_within
@@ -243,8 +243,7 @@ def _describe(net: PlaceNet, data: dict[str, Any], table: Places, name: str) -> 
     """Images are decoded once for each size and stay in memory."""
     key = f"{name} {net.preprocessing.size}"
     if key not in data:
-        with ThreadPoolExecutor(16) as pool:
-            data[key] = torch.cat(list(pool.map(lambda path: net.preprocessing.read([path]), table.images)))
+        data[key] = torch.cat(list(read_blocks(table.images, net.preprocessing, torch.device("cpu"), 64)))
     with torch.no_grad():
         vectors = net.describe_images(data[key], batch_size=256).float().cpu().numpy()
     return Descriptors(None, vectors, {"bad": {}})

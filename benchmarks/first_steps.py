@@ -18,7 +18,8 @@ from samespot.images.sources import Source
 from samespot.model.network import PlaceNet
 from samespot.overlap.rules import label_by_distance, label_pairs
 from samespot.overlap.task import preset_tasks
-from samespot.training.options import BATCH_LOSSES, GRADED_RATE, LOSS_RATES, TUPLE_LOSSES
+from samespot.training.losses import losses
+from samespot.training.options import GRADED_RATE
 from samespot.training.presets import preset_options
 from samespot.training.sets import LabelledSet
 from samespot.training.trainer import build_net, train
@@ -46,8 +47,8 @@ def main() -> None:
     base = base.with_changes(images_in_memory="no", cache_frozen="memory", tensorboard=False)
     shared: dict[str, Source] = {}
     print("| loss | first step / rate | first rate | step at it |\n|---|---:|---:|---:|")
-    for loss in ("contrastive", *BATCH_LOSSES, *TUPLE_LOSSES):
-        few = {"batch_pairs": TUPLES, "mine_every": 40, "mine_pool": 300} if loss in TUPLE_LOSSES else {}
+    for loss, record in losses().items():
+        few = {"batch_pairs": TUPLES, "mine_every": 40, "mine_pool": 300} if record.kind == "tuples" else {}
         options = base.with_changes(loss=loss, batches="auto", **few)
         kind = "distance" if loss == "soft-contrastive" else "graded"
         with tempfile.TemporaryDirectory() as run:
@@ -55,7 +56,7 @@ def main() -> None:
             assert done.model is not None
             before, after = build_net(options).state_dict(), PlaceNet.load(done.model).state_dict()
         changes = [(after[name] - before[name]).double().square().sum().item() for name in before]
-        length, rate = sum(changes) ** 0.5 / RATE, LOSS_RATES.get(loss, GRADED_RATE)
+        length, rate = sum(changes) ** 0.5 / RATE, record.rate or GRADED_RATE
         print(f"| {loss} | {length:.2f} | {rate:g} | {rate * length:.3f} |", flush=True)
 
 

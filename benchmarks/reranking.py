@@ -26,8 +26,8 @@ import torch
 
 from samespot import PlaceNet
 from samespot.matching.mutual import mutual_nearest
+from samespot.matching.options import PatchOptions as Options
 from samespot.matching.patch_netvlad import WITHIN, PatchNetVLAD, fused, learn_projection
-from samespot.matching.patch_netvlad import PatchOptions as Options
 from samespot.matching.spatial_scoring import homography_inliers
 
 VIEWS = 10  # map photos of a place

@@ -92,7 +92,7 @@ def write_map(path: Path, rows: int) -> None:
 def gpu_there() -> bool:
     from samespot.retrieval.search import resolve_device
 
-    return resolve_device("auto") == "cuda"
+    return resolve_device("auto") != "cpu"
 
 
 def in_a_process(job: Callable[..., Any], *arguments: Any) -> Any:

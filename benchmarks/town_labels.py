@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
-from samespot.evaluation.town_cases import REACH, shared_view
+from samespot.evaluation.protocols.town import REACH, shared_view
 from samespot.figures.contact_sheet import draw_contact_sheet
 from samespot.figures.label_agreement import draw_label_agreement, draw_label_noise, draw_sector_sweep
 from samespot.figures.town_map import draw_town_map

@@ -23,6 +23,7 @@ from samespot.demo import STEPS, build, demo_options, labelled, training_photos
 from samespot.evaluation.evaluate import MAP, EvaluationOptions, Other, evaluate
 from samespot.evaluation.intervals import Interval, paired_bootstrap_runs, wilson
 from samespot.evaluation.protocols import protocol_named
+from samespot.images.sources import read_blocks
 from samespot.model.network import PlaceNet
 from samespot.places.table import Places
 from samespot.retrieval.descriptors import Descriptors
@@ -117,7 +118,7 @@ def measure(net: PlaceNet, data: dict[str, Any]) -> dict[str, Any]:
 
     def describe(places: Places, name: str) -> Descriptors:
         if name not in data:
-            data[name] = net.preprocessing.read(places.images)
+            data[name] = torch.cat(list(read_blocks(places.images, net.preprocessing, torch.device("cpu"))))
         with torch.no_grad():
             vectors = net.describe_images(data[name], batch_size=256).float().cpu().numpy()
         return Descriptors(None, vectors, {"bad": {}})

@@ -37,7 +37,7 @@ from samespot.training.batches import Batches
 from samespot.training.fabric import launch
 from samespot.training.gradient import Learner
 from samespot.training.logbook import read_metrics
-from samespot.training.loss import pair_losses
+from samespot.training.losses.contrastive import pair_losses
 from samespot.training.options import IMAGE_SIZE, TrainingOptions
 from samespot.training.sets import LabelledSet
 from samespot.training.trainer import build_net, train

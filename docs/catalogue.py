@@ -42,7 +42,7 @@ def _section(protocol: Protocol) -> str:
     lines = [f"## {protocol.name}", "", f"{protocol.title}.", ""]
     lines += [f"- **Queries:** {protocol.queries}", f"- **Found:** {protocol.positive}"]
     lines += [f"- **Never retrieved:** {protocol.exclusions or 'none'}", f"- **Source:** {protocol.citation}"]
-    for name, default in protocol.options.items():
+    for name, default in protocol.option_defaults().items():
         lines.append(f"- **Option** `--{name.replace('_', '-')}`, by default {default}")
     lines += [f"- {note}" for note in protocol.notes]
     return "\n".join(lines) + "\n"

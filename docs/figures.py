@@ -14,7 +14,7 @@ from samespot.figures.sectors import draw_sectors
 from samespot.figures.similarity import draw_relation, sample_pairs
 from samespot.figures.style import GREY, INK, MAP, QUERY, SHARED, house_style, save, without_pale
 from samespot.town.build import build_town
-from samespot.training.loss import MARGIN, pair_losses
+from samespot.training.losses.contrastive import MARGIN, pair_losses
 from samespot.training.sets import LabelledSet
 
 IMAGES = Path(__file__).parent / "images"

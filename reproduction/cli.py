@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from samespot import cli
-from samespot.commands.outputs import check_file, check_folder
+from samespot.cli.outputs import check_file, check_folder
 
 app = typer.Typer(
     name="python -m reproduction",
@@ -89,8 +89,8 @@ def claims(
     """
     from reproduction import command
     from reproduction.page import explanations, write_page
-    from samespot import console
-    from samespot.commands.words import refuse_absent_gpu
+    from samespot.cli import console
+    from samespot.cli.console import refuse_absent_gpu
     from samespot.errors import InputError
 
     refuse_absent_gpu(device)
@@ -140,7 +140,7 @@ def figures(
 ) -> None:
     """Draw those of the paper's figures that these runs hold the data of, and those that need none."""
     from reproduction.figures.write import paper_figures
-    from samespot import console
+    from samespot.cli import console
     from samespot.figures.report_runs import load_runs
 
     with console.progress_bar() as progress:

@@ -23,7 +23,7 @@ from reproduction.judgement import NOT_RUN, Claim, Judged, Line, Results, Verdic
 from reproduction.matrix import experiments
 from reproduction.page import MARKS, in_short
 from reproduction.run import Outcome, Run, chosen, planned, run_matrix, seconds_left
-from samespot.console import err, out, plain
+from samespot.cli.console import err, out, plain
 from samespot.errors import InputError
 
 if TYPE_CHECKING:

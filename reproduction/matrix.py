@@ -13,7 +13,8 @@ from dataclasses import replace
 from typing import Any
 
 from reproduction.experiment import SMALL_DIMS, Experiment
-from samespot.training.options import BINARY_RATE, GRADED_RATE, TUPLE_LOSSES, TrainingOptions
+from samespot.training.losses import loss_names
+from samespot.training.options import BINARY_RATE, GRADED_RATE, TrainingOptions
 
 TUPLES = 10  # a step: with ten negatives each about as many photos as 64 pairs
 TRUNKS = {"vgg16": "vgg16", "lite0": "efficientnet_lite0", "resnet50": "resnet50"}
@@ -59,7 +60,7 @@ def options_of(experiment: Experiment, base: TrainingOptions, steps: int | None 
     assert whole is not None
     usual = base.with_changes(steps=max(1, round(experiment.share * whole)))
     options = usual.with_changes(**experiment.changes)
-    if options.loss not in TUPLE_LOSSES:
+    if options.kind != "tuples":
         return options
     assert usual.steps is not None
     photos, a_step = 2 * usual.batch_pairs * usual.steps, options.batch_pairs * (2 + options.negatives)
@@ -225,7 +226,7 @@ def _loss(data: str, trunk: str, pool: str, loss: str, rate: float) -> Experimen
         "learning_rate": rate,
         "loss": loss,
     }
-    if loss in TUPLE_LOSSES:
+    if loss in loss_names("tuples"):
         changes["batch_pairs"] = TUPLES
     return Experiment(
         data,

@@ -22,6 +22,7 @@ from reproduction.data_sets import TRAINING, DataSet
 from reproduction.experiment import ELSEWHERE, Answers, Cost, Experiment, Floats, Result, digest_of, written
 from reproduction.matrix import options_of
 from reproduction.scores import precision_by_query
+from samespot.devices import device_named, precision_name
 from samespot.errors import InputError
 from samespot.evaluation.evaluate import Evaluated, EvaluationOptions, Other, evaluate
 from samespot.evaluation.metrics import distances_to_retrieved, gains, ideal_gains
@@ -35,7 +36,7 @@ from samespot.model.network import PlaceNet
 from samespot.model.weights import hub_is_reachable, wheel_version
 from samespot.places.table import Places
 from samespot.progress import Progress
-from samespot.retrieval.describe import Describer, default_batch_size, describe, device_named, precision_name
+from samespot.retrieval.describe import Describer, default_batch_size, describe
 from samespot.retrieval.descriptors import Descriptors
 from samespot.training.options import FREE, TrainingOptions
 from samespot.training.sets import LabelledSet
@@ -246,7 +247,8 @@ class Bench:
             return None
         store = FeatureStore(self.work / "local-features" / experiment.rerank)
         if experiment.rerank == "xfeat":
-            from samespot.matching.local_features import XFeat, XFeatOptions, photo_size
+            from samespot.matching.local_features import XFeat, photo_size
+            from samespot.matching.options import XFeatOptions
 
             size = photo_size(other.places) or XFeatOptions().size
             return Reranking(XFeat(XFeatOptions(size=size), self.where), TOP, store=store)
@@ -278,10 +280,10 @@ def _reranking_facts(name: str | None) -> dict[str, Any]:
     if name is None:
         return {}
     if name == "xfeat":
-        from samespot.matching.local_features import XFeatOptions
+        from samespot.matching.options import XFeatOptions
 
         return {"top": TOP, **asdict(XFeatOptions())}
-    from samespot.matching.patch_netvlad import PatchOptions
+    from samespot.matching.options import PatchOptions
 
     return {"top": TOP, **asdict(PatchOptions())}
 

@@ -186,8 +186,9 @@ def whitened_sizes(photos: int) -> list[int]:
 
 def evaluate_one(run: Path, town: Path, cases: list[Case], progress: Progress | None) -> Evaluation:
     """By the protocol `town`, whitened on the map and on the training quarter."""
-    from samespot.commands.evaluate import EvaluateRequest, run_evaluation
+    from samespot.commands.evaluate import run_evaluation
     from samespot.commands.evaluation_files import write_files
+    from samespot.evaluation.options import EvaluateOptions
     from samespot.evaluation.results import NAME, Evaluation
     from samespot.model.network import PlaceNet
 
@@ -197,16 +198,15 @@ def evaluate_one(run: Path, town: Path, cases: list[Case], progress: Progress | 
         if there.model.get("digest") == PlaceNet.load(run / "last").digest():
             return there
     sizes = whitened_sizes(min(case.place_count for case in cases))
-    asked = EvaluateRequest(
-        model=str(run),
+    asked = EvaluateOptions(
         protocol="town",
         root=town,
-        whiten=",".join(str(size) for size in sizes) or None,
+        whiten=tuple(sizes),
         train=town / "places.csv",
         train_split="train",
         out=folder,
     )
-    done, _ = run_evaluation(asked, progress, cases)
+    done, _ = run_evaluation(str(run), asked, progress=progress, cases=cases)
     # the report draws the figures and the gallery
     write_files(done, cases, folder, hits=0, misses=0, figures=False, progress=progress)
     return done.evaluation

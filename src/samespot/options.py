@@ -38,9 +38,9 @@ class About:
     argument: bool = False  # given by position
     metavar: str | None = None
     flag: str | None = None  # where it is not the name with dashes
-    choices: Callable[[], Iterable[str]] | None = (
-        None  # words that are not in the type but come from a registry
-    )
+    switch: bool = False  # a flag without its --no- twin
+    many: bool = False  # several words, each typed after the last
+    choices: Callable[[], Iterable[str]] | None = None  # words that come from a registry
     writes: Literal["", "file", "folder"] = ""  # a path that is written: tried before any work is done
 
 

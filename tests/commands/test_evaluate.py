@@ -14,7 +14,8 @@ import torch
 from PIL import Image
 from safetensors.numpy import load_file
 
-from samespot import Places, console
+from samespot import Places
+from samespot.cli import console
 from samespot.commands import evaluation_files
 from samespot.evaluation.protocols import PROTOCOLS
 from samespot.evaluation.results import Evaluation
@@ -598,11 +599,11 @@ def test_protocols_are_listed_and_explained(samespot, tmp_path):
         ("evaluate MODEL pitts30k-test --root HERE/none", "no such folder"),
         ("evaluate MODEL", "name a protocol"),
         ("evaluate MODEL --queries HERE/map.csv", "name a protocol"),
-        ("evaluate HERE/none --map HERE/map.csv", "no model here"),
+        ("evaluate HERE/none --map HERE/map.csv", "no such folder, and no network"),
         ("evaluate HERE --map HERE/map.csv", "no model here"),
         ("evaluate nosuch-gem --map HERE/map.csv", "nosuch"),
         ("evaluate MODEL --map HERE/none.csv", "no such file"),
-        ("evaluate MODEL --map HERE/map.csv --whiten 0", "--whiten '0': give sizes such as 32,64,128"),
+        ("evaluate MODEL --map HERE/map.csv --whiten 0", "--whiten '0' is not understood: Also whiten"),
         ("evaluate MODEL --map HERE/map.csv --whiten 4,x", "--whiten '4,x'"),
         ("evaluate MODEL --map HERE/map.csv --whiten 4 --whiten-on train", "--whiten-on train needs --train"),
         ("evaluate MODEL --map HERE/map.csv --whiten 4 --whiten-on moon", "--whiten-on 'moon' is unknown"),
@@ -636,12 +637,12 @@ def test_protocols_are_listed_and_explained(samespot, tmp_path):
         ),
         ("evaluate MODEL --map HERE/map.csv --within 25", "neither metres (25m) nor degrees"),
         ("evaluate MODEL --map HERE/map.csv --within 1m", "none of the 4 queries has anything to find"),
-        ("evaluate MODEL --map HERE/map.csv --overlap 2", "--overlap 2 is not in (0, 1]"),
-        ("evaluate MODEL --map HERE/map.csv --frames -1", "--frames -1: give 0 or more"),
-        ("evaluate MODEL --map HERE/map.csv --time-gap nan", "--time-gap nan is not a number of seconds"),
-        ("evaluate MODEL --map HERE/map.csv --time-gap -1", "--time-gap -1 is not a number of seconds"),
-        ("evaluate MODEL --map HERE/map.csv --radius 0", "radius 0 is not a positive number"),
-        ("evaluate MODEL --map HERE/map.csv --accept-precision 2", "--accept-precision 2 is not in (0, 1]"),
+        ("evaluate MODEL --map HERE/map.csv --overlap 2", "--overlap 2 must be at most 1"),
+        ("evaluate MODEL --map HERE/map.csv --frames -1", "--frames -1 must be at least 0"),
+        ("evaluate MODEL --map HERE/map.csv --time-gap nan", "--time-gap nan must be at least 0"),
+        ("evaluate MODEL --map HERE/map.csv --time-gap -1", "--time-gap -1 must be at least 0"),
+        ("evaluate MODEL --map HERE/map.csv --radius 0", "--radius 0 must be above 0"),
+        ("evaluate MODEL --map HERE/map.csv --accept-precision 2", "--accept-precision 2 must be at most 1"),
         (
             "evaluate MODEL --map HERE/map.csv --no-acceptance --accept-precision 0.9",
             "--accept-precision has no effect",
@@ -654,7 +655,8 @@ def test_protocols_are_listed_and_explained(samespot, tmp_path):
         ),
         ("evaluate MODEL --map HERE/map.csv --out HERE/map.csv", "is a file"),
         ("describe MODEL HERE/map.csv --dtype int8", "--dtype 'int8' is unknown"),
-        ("describe HERE/none HERE/map.csv", "no model here"),
+        ("describe HERE/none HERE/map.csv", "no such folder, and no network of that name"),
+        ("describe HERE HERE/map.csv", "no model here"),
         ("compare HERE HERE", "no such file"),
         ("protocols nosuch", "protocol 'nosuch' is unknown"),
     ],

@@ -5,7 +5,7 @@ import pytest
 
 from samespot.errors import InputError
 from samespot.evaluation.msls_key_lists import KeyList, find_key_lists, rows_of_keys
-from samespot.places import Places
+from samespot.places.table import Places
 
 
 def save(folder, **named):

@@ -15,7 +15,7 @@ from samespot.evaluation.positives import (
 from samespot.overlap.labels import PairLabels
 from samespot.overlap.rules import Sectors, label_pairs
 from samespot.overlap.sector import sector_overlap
-from samespot.places import Places
+from samespot.places.table import Places
 
 
 def table(easting, heading=0.0, northing=0.0, **more):

@@ -17,7 +17,7 @@ from samespot.evaluation.submission import (
     write_poses,
     write_predictions,
 )
-from samespot.places import Places
+from samespot.places.table import Places
 
 QUERIES = ["test/athens/query/images/q0.jpg", "test/athens/query/images/q1.jpg"]
 PLACES = [f"test/athens/database/images/m{i}.jpg" for i in range(4)]

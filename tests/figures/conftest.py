@@ -10,7 +10,7 @@ from PIL import Image
 
 from samespot.evaluation.evaluate import EvaluationOptions, evaluate
 from samespot.evaluation.protocol import Protocol
-from samespot.evaluation.table_cases import table_case
+from samespot.evaluation.protocols.tables import table_case
 from samespot.overlap.rules import Within
 from samespot.places.table import Places
 from samespot.retrieval.descriptors import Descriptors

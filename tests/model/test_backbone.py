@@ -5,7 +5,8 @@ import timm
 import torch
 
 from samespot.errors import InputError
-from samespot.model.backbone import SHORT_NAMES, Trunk, build_trunk, timm_name_of
+from samespot.model.backbone import Trunk, build_trunk, timm_name_of
+from samespot.model.catalogue import TRUNKS
 
 CNNS = [
     "resnet18",
@@ -65,7 +66,7 @@ def test_transformers_take_sizes_that_are_no_multiple_of_the_patch():
         assert trunk.forward(torch.zeros((1, 3, 48, 64))).shape == (1, 384, 4, 5)
 
 
-@pytest.mark.parametrize("name", SHORT_NAMES)
+@pytest.mark.parametrize("name", TRUNKS)
 def test_short_names_have_the_papers_output_sizes_at_480_by_640(name):
     sizes = {
         "vgg16": 512,
@@ -81,7 +82,7 @@ def test_short_names_have_the_papers_output_sizes_at_480_by_640(name):
         trunk = build_trunk(name)
         features = trunk.forward(torch.empty((1, 3, 480, 640)))
     assert features.shape == (1, sizes[name], 15, 20)
-    assert trunk.channels == SHORT_NAMES[name].channels == sizes[name]
+    assert trunk.channels == TRUNKS[name].channels == sizes[name]
 
 
 def test_other_families_are_one_stage_and_still_give_a_map():

@@ -6,7 +6,7 @@ import torchvision
 from torch import Tensor, nn
 from torchvision.models import vgg
 
-from samespot.cli import convert as convert_command
+from samespot.cli.models import convert as convert_command
 from samespot.errors import InputError
 from samespot.images.preprocess import Preprocessing
 from samespot.model.convert import convert_reference
@@ -159,7 +159,7 @@ def test_a_tensor_under_two_names_is_refused(resnet_state, tmp_path):
 def test_the_command_says_what_was_assumed(resnet_state, tmp_path, capsys):
     state = {key: tensor for key, tensor in resnet_state.items() if key != "pool.p"}
     torch.save({"state_dict": state}, tmp_path / "x.pth")
-    convert_command(tmp_path / "x.pth", tmp_path / "model")
+    convert_command({"file": tmp_path / "x.pth", "out": tmp_path / "model"})
     said = capsys.readouterr().err
     assert "converted from the reference checkpoint x.pth" in said
     assert "average pooling was assumed" in said

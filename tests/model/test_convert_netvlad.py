@@ -9,13 +9,13 @@ from PIL import Image
 from scipy.io import savemat
 
 from samespot import Places
-from samespot.cli import convert as convert_command
-from samespot.commands.convert import convert_file
+from samespot.cli.models import convert as convert_command
 from samespot.errors import InputError
 from samespot.evaluation.results import Evaluation
 from samespot.images.preprocess import Preprocessing
 from samespot.model.convert import convert
 from samespot.model.network import PlaceNet
+from samespot.retrieval.convert import convert_file
 from samespot.retrieval.whitening import Whitening
 
 # VGG16: channels, and where the map is halved
@@ -306,7 +306,7 @@ def test_matlab_files_of_other_things_are_refused(convolutions, tmp_path):
 
 def test_the_command_says_what_it_has_written(convolutions, tmp_path, capsys):
     torch.save(checkpoint(convolutions, vlad_arrays(2)), tmp_path / "x.pth")
-    convert_command(tmp_path / "x.pth", tmp_path / "model")
+    convert_command({"file": tmp_path / "x.pth", "out": tmp_path / "model"})
     said = capsys.readouterr()
     assert "converted from the VGG16-NetVLAD weights x.pth" in said.err
     assert "whitening.safetensors" in said.out + said.err

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from samespot.errors import InputError
-from samespot.places import Places
+from samespot.places.table import Places
 
 
 def test_the_campus_table_reads_whole(real_data):

@@ -4,8 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from samespot.places import Places, cmu_seasons
+from samespot.places import cmu_seasons
 from samespot.places.pose import conjugate, ground_pose, rotation_matrices
+from samespot.places.table import Places
 
 
 @pytest.fixture(scope="module")

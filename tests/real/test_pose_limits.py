@@ -8,10 +8,10 @@ import pytest
 from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
 
-from samespot.evaluation.indoor_cases import PROTOCOLS as INDOOR
 from samespot.evaluation.metrics import localised, pose_errors
-from samespot.evaluation.pose_cases import PROTOCOLS, known_poses, pose_estimates, server_names
-from samespot.evaluation.protocol import POSE_LIMITS
+from samespot.evaluation.poses import POSE_LIMITS, known_poses, pose_estimates, server_names
+from samespot.evaluation.protocols.cmu_seasons import PROTOCOLS
+from samespot.evaluation.protocols.seven_scenes import PROTOCOLS as INDOOR
 from samespot.evaluation.submission import read_poses, write_poses
 
 

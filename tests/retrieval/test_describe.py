@@ -288,12 +288,12 @@ def test_what_cannot_be_done_is_said_first(net, places, tmp_path):
     with pytest.raises(InputError, match="no images in the table"):
         on_cpu(net, places.select([]), tmp_path / "d")
     for options, said in (
-        ({"precision": "16"}, "--precision '16' is unknown; choose one of auto, 32, bf16"),
-        ({"dtype": "float64"}, "--dtype 'float64' is unknown"),
-        ({"on_bad_image": "hide"}, "--on-bad-image 'hide' is unknown"),
-        ({"batch_size": 0}, "--batch-size 0 must be at least 1"),
-        ({"decode": "gpu"}, "--decode gpu needs a CUDA device"),
-        ({"device": "abacus"}, "--device 'abacus' is unknown"),
+        ({"precision": "16"}, "`precision` '16' is unknown; choose one of auto, 32, bf16"),
+        ({"dtype": "float64"}, "`dtype` 'float64' is unknown"),
+        ({"on_bad_image": "hide"}, "`on_bad_image` 'hide' is unknown"),
+        ({"batch_size": 0}, "`batch_size` 0 must be at least 1"),
+        ({"decode": "gpu"}, "`decode=gpu` needs a CUDA device"),
+        ({"device": "abacus"}, "`device` 'abacus' is unknown"),
     ):
         with pytest.raises(InputError, match=said):
             on_cpu(net, places, tmp_path / "d", **options)
@@ -308,7 +308,7 @@ from samespot.errors import InputError
 from samespot.model.network import PlaceNet
 from samespot.places.table import Places
 from samespot.retrieval.describe import describe
-from samespot.training import images
+from samespot.images import sources as images
 given = json.loads(sys.argv[1])
 rank, names, original = os.environ["RANK"], [], images.read_image
 images.read_image = lambda path: names.append(path.name) or original(path)

@@ -11,9 +11,11 @@ from samespot.images.sources import FileImages, Loaded
 from samespot.model.network import PlaceNet
 from samespot.training.batches import Batches
 from samespot.training.gradient import Learner
-from samespot.training.loss import GeneralizedContrastiveLoss, all_pairs_loss
+from samespot.training.loss import GeneralizedContrastiveLoss
+from samespot.training.losses.contrastive import all_pairs_loss
+from samespot.training.losses.sare import sare_joint_losses
+from samespot.training.losses.triplet import triplet_losses
 from samespot.training.mining import Tuples
-from samespot.training.tuple_losses import sare_joint_losses, triplet_losses
 
 CPU = torch.device("cpu")
 

@@ -9,7 +9,8 @@ import pytest
 from samespot.errors import InputError
 from samespot.overlap.task import preset_named
 from samespot.places.catalogue import DATA_SETS
-from samespot.training.options import BATCH_LOSSES, TrainingData, TrainingOptions
+from samespot.training.losses import loss_names
+from samespot.training.options import TrainingData, TrainingOptions
 from samespot.training.presets import preset_options
 from samespot.training.schedule import schedule_of, total_steps
 
@@ -103,7 +104,7 @@ def test_wrong_options_are_one_clear_line(changes, complaint):
 
 def test_batches_fit_the_loss_unless_they_are_chosen():
     assert TrainingOptions().batches == "A"
-    assert {loss: TrainingOptions(loss=loss).batches for loss in BATCH_LOSSES} == {
+    assert {loss: TrainingOptions(loss=loss).batches for loss in loss_names("batch")} == {
         "ap": "all:D", "soft-contrastive": "all", "log-ratio": "all", "multi-similarity": "all:D"
     }  # fmt: skip
     assert TrainingOptions(loss="ap", batches="all:C").batches == "all:C"
@@ -116,7 +117,7 @@ def test_batches_fit_the_loss_unless_they_are_chosen():
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_nothing_typed_leaves_a_preset_as_it_is(name):
-    assert options_of(name) == PRESETS[name].options
+    assert options_of(name) == preset_options(name)
 
 
 def test_typed_epochs_replace_the_steps_of_a_preset():
@@ -161,7 +162,7 @@ def test_typed_epochs_replace_the_pairs_between_drops():
         (
             None,
             {"mine_pool": 9},
-            "`mine_pool` has no effect with `loss=contrastive`, only with triplet, sare-ind",
+            "`mine_pool` has no effect with `loss=contrastive`, only with sare-ind, sare-joint, triplet",
         ),
         (None, {"loss": "ap", "margin": 0.4}, "`margin` has no effect with `loss=ap`, only with contrastive"),
         (None, {"loss": "ap", "class_weights": "1,1,1"}, "`class_weights` has no effect with `loss=ap`"),

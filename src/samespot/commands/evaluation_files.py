@@ -14,7 +14,7 @@ from samespot.evaluation.calibration import Reliability
 from samespot.evaluation.cases import Case
 from samespot.evaluation.evaluate import Evaluated
 from samespot.evaluation.intervals import Interval
-from samespot.evaluation.pose_cases import pose_estimates, server_names
+from samespot.evaluation.poses import pose_estimates, server_names
 from samespot.evaluation.results import NAME, Evaluation, Variant
 from samespot.evaluation.submission import filled, stacked, write_poses, write_predictions
 from samespot.figures.calibration import acceptance_figure, reliability_figure

@@ -54,7 +54,7 @@ def _town_truth(runs: Sequence[ReportRun]) -> TrueOverlap | None:
         return None
 
     def measured(queries: Places, places: Places) -> Any:
-        from samespot.evaluation.town_cases import shared_view
+        from samespot.evaluation.protocols.town import shared_view
 
         return shared_view(queries, places).dense().astype(np.float64)
 

@@ -7,14 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from samespot.commands.words import refuse_absent_gpu
+from samespot.cli.console import refuse_absent_gpu
 from samespot.errors import InputError
 from samespot.overlap.labels import PairLabels
-from samespot.overlap.rules import SoftDistance, Within, parse_within
+from samespot.overlap.rules import SoftDistance, Within
 from samespot.overlap.task import LabelTask, preset_named, preset_tasks, run_task
 from samespot.places.catalogue import open_places
 from samespot.progress import Progress
-from samespot.training.objectives import objective_of
 from samespot.training.options import TrainingData, TrainingOptions
 from samespot.training.presets import preset_options
 from samespot.training.sets import LabelledSet
@@ -22,14 +21,12 @@ from samespot.training.strategies import strategy_named
 from samespot.training.validation import Validation
 from samespot.training.validation_sets import preset_validation
 
-WITHIN = "25m"
-
 
 def training_options(asked: TrainingData, typed: dict[str, Any]) -> TrainingOptions:
     """The preset's options, or the defaults, with what the user changed."""
     start = None if asked.preset is None else preset_options(asked.preset)
     options = TrainingOptions.of(typed, start)
-    objective_of(options)  # a package that the loss needs is missed before any work is done
+    options.objective.require_package()  # missed before any work is done
     refuse_absent_gpu(options.device)
     return options
 
@@ -75,7 +72,7 @@ def _labelled(
     limits, kind = preset_named(asked.preset).binary, "labels"
     if limits is not None and strategy_named(options.batches).binary:
         task, kind = replace(task, rule=Within(*limits)), "binary"
-    elif limits is not None and options.loss == "soft-contrastive":
+    elif limits is not None and options.objective.soft_labels:
         task, kind = replace(task, rule=SoftDistance()), "soft"
     folder = (asked.labels or Path("labels")) / task.name / kind
     if not (folder / "meta.json").is_file():
@@ -95,5 +92,4 @@ def _validation(asked: TrainingData) -> Validation | None:
         return None
     queries = open_places(asked.validate)
     places = open_places(asked.validate_map, onto=queries.projection)
-    limits = parse_within(asked.within or WITHIN)
-    return Validation.within(queries, places, limits.metres, limits.degrees)
+    return Validation.within(queries, places, asked.within.metres, asked.within.degrees)

@@ -23,7 +23,7 @@ from samespot.evaluation.metrics import (
     ndcg_at_k,
     pose_errors,
 )
-from samespot.evaluation.pose_cases import known_poses, pose_estimates
+from samespot.evaluation.poses import known_poses, pose_estimates
 from samespot.overlap.labels import PairLabels
 from samespot.retrieval.search import Found
 

@@ -10,8 +10,7 @@ from typing import Any, Literal
 from samespot.errors import InputError
 from samespot.evaluation.cases import Case
 
-# [m], [deg]: of the long-term visual localisation benchmark
-POSE_LIMITS = ((0.25, 2.0), (0.5, 5.0), (5.0, 10.0))
+AUTHORS_KS = (1, 2, 3, 4, 5, 10, 15, 20, 25)  # of the graded-similarity paper's evaluation script
 Truth = Literal["positives", "pose", "secret"]
 
 
@@ -36,6 +35,7 @@ class Protocol:
     limits: tuple[tuple[float, float], ...] = ()  # of a pose: metres and degrees
     all_pairs: bool = False  # whether average precision over all pairs belongs to it
     options: Mapping[str, Any] = field(default_factory=dict)
+    defaults: Mapping[str, str] = field(default_factory=dict)  # in words, where the value does not say it
     notes: tuple[str, ...] = ()
 
     def cases(self, root: Path, **options: Any) -> list[Case]:
@@ -49,6 +49,10 @@ class Protocol:
         if unknown:
             known = ", ".join(self.options) or "none"
             raise InputError(f"protocol {self.name} has no option {unknown[0]!r}; it has: {known}")
+
+    def option_defaults(self) -> dict[str, str]:
+        """Each option and, in words, its default."""
+        return {name: self.defaults.get(name, str(value)) for name, value in self.options.items()}
 
     def to_dict(self) -> dict[str, Any]:
         """What a result file says about its protocol."""

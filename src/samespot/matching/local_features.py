@@ -6,8 +6,7 @@ import importlib
 import math
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,41 +18,20 @@ from samespot.images.preprocess import Preprocessing
 from samespot.images.reading import read_image
 from samespot.matching.map_features import MapFeatures
 from samespot.matching.mutual import mutual_nearest, photos_at_once
+from samespot.matching.options import CELL, LEAST, XFeatOptions
 from samespot.matching.reranker import Features
 from samespot.model.checkpoint import tensors_digest
-from samespot.options import check_choice
 from samespot.places.table import Places
 
-Geometry = Literal["fundamental", "homography"]
 NAME = "xfeat"
 COSINE = 0.82  # XFeat's own: less similar features are no match
 # [pixels] a match may be off the geometry
 WITHIN: dict[str, float] = {"fundamental": 2.0, "homography": 4.0}
-# matches: one more than any geometry goes through
-LEAST: dict[str, int] = {"fundamental": 8, "homography": 5}
 MOST = 640  # [pixels] of the longer side that are looked at
-CELL = 32  # [pixels] sides are multiples of it: XFeat looks at every pixel, and keypoints are whole ones
 TRIES = 1000  # geometries that are tried at most
 _DIMS = 64
 _NUMBERS = 2 + _DIMS  # x, y, descriptor
 _ON_CPU, _ON_GPU = 4, 32  # photos at once
-
-
-@dataclass(frozen=True)
-class XFeatOptions:
-    keypoints: int = 1000  # of a photo at most: the surest
-    geometry: Geometry = "fundamental"
-    size: tuple[int, int] = (480, 640)  # height, width [pixels] that photos are brought to; see `photo_size`
-
-    def __post_init__(self) -> None:
-        check_choice("geometry", self.geometry, get_args(Geometry))
-        if self.keypoints < LEAST[self.geometry]:
-            raise InputError(
-                f"{self.keypoints} keypoints a photo: a {self.geometry} takes {LEAST[self.geometry]} or more"
-            )
-        if min(self.size) < CELL or any(side % CELL for side in self.size):
-            height, width = self.size
-            raise InputError(f"photos of {height}x{width} for XFeat: both sides must be multiples of {CELL}")
 
 
 def fitting_size(height: int, width: int) -> tuple[int, int]:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,44 +21,22 @@ from samespot.errors import InputError
 from samespot.images.preprocess import Preprocessing
 from samespot.matching.map_features import MapFeatures
 from samespot.matching.mutual import mutual_nearest, photos_at_once
+from samespot.matching.options import PatchOptions
 from samespot.matching.reranker import Features
 from samespot.matching.spatial_scoring import inlier_counts, rapid_score
 from samespot.model.backbone import run_stages
 from samespot.model.checkpoint import tensors_digest
 from samespot.model.netvlad import NetVLAD
 from samespot.model.network import PlaceNet
-from samespot.options import check_choice
 from samespot.progress import Progress
 from samespot.retrieval.whitening import Whitening
 
-Scoring = Literal["ransac", "rapid"]
 NAME = "patch-netvlad"
 WITHIN = 1.5  # [cells of the feature map] a match may be off the homography
 FITTED_ON_AT_MOST = (
     2000  # photos of which the projection is learned: as many axes of 32,768 numbers are half a GB
 )
 _ON_CPU, _ON_GPU = 1, 8  # photos at once
-
-
-@dataclass(frozen=True)
-class PatchOptions:
-    """Sides of the squares in cells of the feature map, how much each counts, and what is kept of each square."""
-
-    sizes: tuple[int, ...] = (2, 5, 8)
-    weights: tuple[float, ...] = (0.45, 0.15, 0.4)
-    dims: int = 512
-    scoring: Scoring = "ransac"
-
-    def __post_init__(self) -> None:
-        check_choice("scoring", self.scoring, get_args(Scoring))
-        if not self.sizes or len(self.sizes) != len(self.weights) or min(self.sizes) < 1:
-            raise InputError(
-                f"patches of {self.sizes} with weights {self.weights}: give a weight for each size"
-            )
-        if min(self.weights) < 0 or not sum(self.weights) > 0:
-            raise InputError(f"weights {self.weights} of the patches: none may be below 0, and not all be 0")
-        if self.dims < 1:
-            raise InputError(f"{self.dims} dims a patch: give at least 1")
 
 
 # ---- descriptors of squares ----

@@ -21,13 +21,14 @@ from samespot.errors import InputError
 from samespot.images.listing import ImageList
 from samespot.images.preprocess import Preprocessing
 from samespot.images.sources import BadImages, FileImages, require_room
+from samespot.matching.options import TOP
 from samespot.places.table import Places
 from samespot.progress import Progress
-from samespot.retrieval.describe import OnBadImage, blocks_left
+from samespot.retrieval.describe import blocks_left
 from samespot.retrieval.descriptors import Begun, Descriptors, DescriptorWriter, facts_in
+from samespot.retrieval.options import OnBadImage
 from samespot.retrieval.search import Found
 
-TOP = 100  # of each list are compared once more
 Features = NDArray[np.float16]  # (n, width) all local features of a photo in a row; all zero: it has none
 
 
@@ -233,7 +234,7 @@ def _refuse_full_disk(folder: Path, facts: Mapping[str, Any]) -> None:
     if not facts_in(folder) and size > 0.95 * free:
         raise InputError(
             f"{folder}: the local features of {facts['images']} photos need {size / 1e9:.1f} GB, and"
-            f" {free / 1e9:.1f} GB of disk are free; keep less of each photo (--rerank-dims, --rerank-keypoints)"
+            f" {free / 1e9:.1f} GB of disk are free; keep less of each photo (`rerank_dims`, `rerank_keypoints`)"
         )
 
 

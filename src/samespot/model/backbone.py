@@ -29,27 +29,8 @@ import torch
 from torch import Tensor, nn
 
 from samespot.errors import InputError
+from samespot.model.catalogue import TRUNKS
 
-
-@dataclass(frozen=True)
-class Known:
-    """A trunk with a short name: the timm model and weights it stands for, and its output channels."""
-
-    timm_name: str
-    channels: int
-
-
-# the paper's trunks with the weights it started from, and one small trunk that works offline
-SHORT_NAMES = {
-    "vgg16": Known("vgg16.tv_in1k", 512),
-    "resnet18": Known("resnet18.tv_in1k", 512),
-    "resnet34": Known("resnet34.tv_in1k", 512),
-    "resnet50": Known("resnet50.tv_in1k", 2048),
-    "resnet152": Known("resnet152.tv_in1k", 2048),
-    "resnext101": Known("resnext101_32x8d.fb_wsl_ig1b_ft_in1k", 2048),
-    "densenet161": Known("densenet161.tv_in1k", 2208),
-    "efficientnet_lite0": Known("tf_efficientnet_lite0.in1k", 1280),
-}
 TRANSFORMER_GROUPS = 6
 
 
@@ -70,13 +51,13 @@ class Trunk:
 
 def timm_name_of(backbone: str) -> str:
     """Full timm name of a short name or of any timm model; unknown names are answered with near ones."""
-    name = SHORT_NAMES[backbone].timm_name if backbone in SHORT_NAMES else backbone
+    name = TRUNKS[backbone].timm_name if backbone in TRUNKS else backbone
     if timm.is_model(name):
         return name
-    names = dict.fromkeys([*SHORT_NAMES, *timm.list_models()])  # some short names are timm's, too
+    names = dict.fromkeys([*TRUNKS, *timm.list_models()])  # some short names are timm's, too
     near = difflib.get_close_matches(name, list(names), n=3)
     hint = f"did you mean {' or '.join(near)}?" if near else "list them with timm.list_models()"
-    raise InputError(f"backbone {backbone!r} is neither {', '.join(SHORT_NAMES)} nor a timm model; {hint}")
+    raise InputError(f"backbone {backbone!r} is neither {', '.join(TRUNKS)} nor a timm model; {hint}")
 
 
 def build_trunk(backbone: str, pretrained: bool = False) -> Trunk:

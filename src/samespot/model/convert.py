@@ -19,7 +19,8 @@ from torch import Tensor
 
 from samespot.errors import InputError
 from samespot.images.preprocess import Preprocessing
-from samespot.model.backbone import SHORT_NAMES, build_trunk
+from samespot.model.backbone import build_trunk
+from samespot.model.catalogue import TRUNKS
 from samespot.model.checkpoint import listed, read_tensors
 from samespot.model.netvlad_files import (
     BACKBONE,
@@ -33,7 +34,7 @@ from samespot.model.network import PlaceNet
 from samespot.model.pooling import POOLS
 from samespot.model.weights import Start, load_trunk
 
-CONVERTIBLE = tuple(name for name in SHORT_NAMES if name != "efficientnet_lite0")
+CONVERTIBLE = tuple(name for name in TRUNKS if name != "efficientnet_lite0")
 # position among the children of a torchvision ResNet -> name; 2 and 3 (ReLU, pooling) have no tensors
 RESNET_CHILDREN = {"0": "conv1", "1": "bn1", "4": "layer1", "5": "layer2", "6": "layer3", "7": "layer4"}
 

@@ -117,15 +117,20 @@ def depth_scene(
     return Scene(cloud, camera, source)
 
 
+def refuse_missing_depth(places: Places) -> None:
+    if "depth" not in places.table or places.table["depth"].isna().any():
+        raise InputError(
+            f"{places.root}: not every image has a depth image; use `occlusion=none` or `occlusion=cloud`"
+        )
+
+
 def visible_sets(
     scene: Scene, places: Places, occlusion: Occlusion = "none", *, progress: Progress | None = None
 ) -> PackedSets:
     """The points of the scene that each image sees."""
     check_choice("occlusion", occlusion, get_args(Occlusion))
-    if occlusion == "depth" and ("depth" not in places.table or places.table["depth"].isna().any()):
-        raise InputError(
-            f"{places.root}: not every image has a depth image; use `occlusion=none` or `occlusion=cloud`"
-        )
+    if occlusion == "depth":
+        refuse_missing_depth(places)
     paths: list[Path] = []
     depth: Any = {"none": None, "cloud": "cloud", "depth": lambda row: read_depth(paths[row])}[occlusion]
     if occlusion == "depth":

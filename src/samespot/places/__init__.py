@@ -1,5 +1,1 @@
-"""WHERE each image was taken: the `Places` table, geodesy, and one reader per data set."""
-
-from samespot.places.table import Places
-
-__all__ = ["Places"]
+"""Where was each photo taken: the `Places` table, geodesy, and one reader per data set."""

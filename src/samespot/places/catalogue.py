@@ -216,9 +216,15 @@ def open_places(
             projection=projection,
             onto=onto,
             wrap_headings=wrap_headings,
+            unknown_positions=frame is not None,
             missing_images=missing_images,
         )
     return places if frame is None else placed_by_pose(places, frame)
+
+
+def meta_path(table: Path) -> Path:
+    """The file beside a table that says where its photos are and on which plane: places.csv.meta.json."""
+    return table.with_name(f"{table.name}.meta.json")
 
 
 def placed_by_pose(places: Places, frame: PoseFrame) -> Places:

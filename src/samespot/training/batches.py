@@ -7,7 +7,7 @@ any restart.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numba import njit
@@ -17,11 +17,9 @@ from samespot.errors import InputError
 from samespot.images.listing import ImageList
 from samespot.overlap.classes import POSITIVE
 from samespot.training.in_batch import InBatchSimilarity
+from samespot.training.options import TrainingOptions
 from samespot.training.sets import LabelledSet, images_of
 from samespot.training.strategies import PairClass, Strategy, strategy_named
-
-if TYPE_CHECKING:  # its defaults come from the loss, and so with torch
-    from samespot.training.options import TrainingOptions
 
 QueryOrder = Literal["uniform", "refill"]
 REFILL = 10_000  # queries; MSLS's loader of the reference draws matches for so many at a time
@@ -274,7 +272,7 @@ def batches_of(options: TrainingOptions, sets: list[LabelledSet]) -> Batches:
         order=options.order,
         refill=options.refill,
         panoramas=options.panoramas,
-        graded=options.loss == "log-ratio",
+        graded=options.objective.needs_degrees,
     )
 
 

@@ -20,13 +20,14 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
+from samespot.images.preprocess import Normalise
 from samespot.images.sources import Loaded, send
+from samespot.model.folding import ready
 from samespot.model.network import PlaceNet
 from samespot.training.augment import Augmentation, draw_augmentation
 from samespot.training.batches import Batch
-from samespot.training.objectives import objective_of
 from samespot.training.options import TrainingOptions
 
 
@@ -53,23 +54,21 @@ class Learner:
         processes: int = 1,
     ) -> None:
         self.options, self.device, self.autocast = options.of_network(net), device, autocast
-        self.objective = objective_of(options)
+        self.loss = self.options.objective
+        self.loss_options = {name: getattr(self.options, name) for name in self.loss.options}
         self.rank, self.processes, self.half = rank, processes, half
         self.passes = 0  # images that went through the trained part here, whatever for
         # folded on the CPU, in full precision: TF32 would blur the check that folding changes nothing
         trunk = net.cpu().frozen_trunk(fold=True)
         self.net = net.to(device).to(memory_format=torch.channels_last)
-        self.trunk = _prepare_trunk(trunk, device, half)
+        self.trunk = ready(trunk, device, half)
         self._frozen: Callable[[Tensor], Tensor] = self.trunk
         self._trained: Callable[[Tensor], Tensor] = net.trained
         if options.compile:
             self._frozen = torch.compile(self.trunk)
             self._trained = torch.compile(net.trained)
         self._channels_last = True
-        constants = torch.tensor([net.preprocessing.mean, net.preprocessing.std], dtype=torch.float32)
-        self._mean: Tensor
-        self._std: Tensor
-        self._mean, self._std = constants.to(device)[:, :, None, None]
+        self._normalise = Normalise(net.preprocessing, device)
 
     # ---- the way of an image ----
 
@@ -77,19 +76,9 @@ class Learner:
         """uint8 images on the device -> features at the cut, without a graph."""
         with torch.no_grad(), self.autocast():
             pixels = images if augmentation is None else augmentation(images)
-            pixels = self._normalise(pixels)
-            features = self._frozen(pixels.contiguous(memory_format=torch.channels_last))
+            features = self._frozen(self._normalise(pixels))
             self._channels_last = features.is_contiguous(memory_format=torch.channels_last)
             return features
-
-    def _normalise(self, pixels: Tensor) -> Tensor:
-        """`Preprocessing.normalise` to the last bit, with constants that are on the device already: copying them
-        there for each batch would make the host wait for the GPU."""
-        preprocessing = self.net.preprocessing
-        values = pixels.float() * (preprocessing.value_range / 255.0)
-        if preprocessing.channels == "BGR":
-            values = values.flip(1)
-        return (values - self._mean) / self._std
 
     def describe(self, features: Tensor) -> Tensor:
         """Features at the cut -> descriptors (n, d) in float32, with a graph where gradients are on."""
@@ -139,7 +128,7 @@ class Learner:
             start += gradient.numel()
 
     def _backward_pairs(self, batch: Batch, loaded: Loaded, rows: Augmentation | None) -> StepStats:
-        pair_loss = self.objective.pairs
+        pair_loss = self.loss.pairs
         assert pair_loss is not None
         pairs, everywhere = len(batch), len(batch) * self.processes
         similarity = send(batch.similarity, self.device)
@@ -150,7 +139,7 @@ class Learner:
             both = np.concatenate([part, pairs + part])
             x, y = self.describe(self._features(loaded, both, rows)).chunk(2)
             here = slice(int(part[0]), int(part[-1]) + 1)
-            losses = pair_loss(x, y, similarity[here], self.options)
+            losses = pair_loss(x, y, similarity[here], **self.loss_options)
             partial = (losses * weight[here]).sum() / everywhere
             torch.autograd.backward(partial)
             loss += partial.detach()
@@ -160,7 +149,7 @@ class Learner:
     def _backward_tuples(
         self, batch: Batch, negatives: NDArray[np.int64], loaded: Loaded, rows: Augmentation | None
     ) -> StepStats:
-        tuple_loss = self.objective.tuples
+        tuple_loss = self.loss.tuples
         assert tuple_loss is not None
         tuples, everywhere = len(batch), len(batch) * self.processes
         readable = loaded.good[2 * tuples :].reshape(negatives.shape) & (negatives >= 0)
@@ -175,7 +164,7 @@ class Learner:
             queries, positives = described[: 2 * len(part)].chunk(2)
             others = described[2 * len(part) :].view(len(part), negatives.shape[1], -1)
             here = slice(int(part[0]), int(part[-1]) + 1)
-            losses = tuple_loss(queries, positives, others, counted[here], self.options)
+            losses = tuple_loss(queries, positives, others, counted[here], **self.loss_options)
             partial = (losses * weight[here]).sum() / everywhere
             torch.autograd.backward(partial)
             loss += partial.detach()
@@ -185,7 +174,7 @@ class Learner:
     def _backward_all(
         self, in_batch: NDArray[np.float32], loaded: Loaded, rows: Augmentation | None
     ) -> StepStats:
-        batch_loss = self.objective.batch
+        batch_loss = self.loss.batch
         assert batch_loss is not None
         images = len(loaded.good)
         parts = [np.concatenate([p, images // 2 + p]) for p in self._micro_batches(images // 2)]
@@ -197,7 +186,7 @@ class Learner:
         everyone, good = self._gather(mine, loaded.good)
         similarity = send(np.where(good[:, None] & good[None, :], in_batch, np.float32(np.nan)), self.device)
         leaves = everyone.requires_grad_()
-        result = batch_loss(leaves, similarity, self.options)
+        result = batch_loss(leaves, similarity, **self.loss_options)
         (whole,) = torch.autograd.grad(result.loss, leaves)
         slope = whole[self._my_rows(images)]
         for part, piece in zip(parts, pieces, strict=True):
@@ -258,13 +247,3 @@ def _rows_of_tuples(part: NDArray[np.int64], tuples: int, negatives: int) -> NDA
     """Where the images of some tuples (or pairs, which have no negatives) are among those of all."""
     others = 2 * tuples + part[:, None] * negatives + np.arange(negatives)
     return np.concatenate([part, tuples + part, others.ravel()])
-
-
-def _prepare_trunk(trunk: nn.Module, device: torch.device, half: torch.dtype | None) -> nn.Module:
-    trunk = trunk.to(device).to(memory_format=torch.channels_last)
-    if half is not None:
-        # autocast would cast these same weights anew each time
-        for module in trunk.modules():
-            if isinstance(module, nn.Conv2d | nn.Linear):
-                module.to(half)
-    return trunk

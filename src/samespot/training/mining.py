@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,10 +24,8 @@ from samespot.images.listing import ImageList
 from samespot.images.sources import in_blocks, send
 from samespot.overlap.classes import POSITIVE
 from samespot.training.batches import Batch, View, located, random_stream, shuffled
+from samespot.training.options import TrainingOptions
 from samespot.training.sets import LabelledSet, images_of
-
-if TYPE_CHECKING:
-    from samespot.training.options import TrainingOptions
 
 _QUERIES_AT_ONCE = 256  # rows of the score matrix
 _STREAM = 3  # of random numbers; 0 to 2 are of batches and augmentation

@@ -9,32 +9,18 @@ from typing import Any, Literal, Protocol, Self
 
 from samespot.errors import InputError
 from samespot.options import Options, ineffective, option, parse_size, refuse_unknown
+from samespot.overlap.rules import Within, parse_within
+from samespot.places.catalogue import DATA_SETS
+from samespot.training.losses import Kind, Loss, loss_names, losses
+from samespot.training.losses.ap import BINS
+from samespot.training.losses.contrastive import CLASS_WEIGHTS, MARGIN
+from samespot.training.losses.triplet import MARGIN as TRIPLET_MARGIN
 from samespot.training.strategies import strategy_named
 
 # the paper's first learning rates: pairs of graded similarity bear ten times the binary one
 GRADED_RATE, BINARY_RATE = 0.1, 0.01
-# other losses: with SGD, a first step about as long as that of batches A at 0.1 (measured, see docs/comparators.md)
-LOSS_RATES = {
-    "ap": 0.04,
-    "soft-contrastive": 0.1,
-    "log-ratio": 0.2,
-    "multi-similarity": 0.1,
-    "triplet": 0.04,
-    "sare-ind": 0.05,
-    "sare-joint": 0.025,
-}
-# losses that compare every image of a batch with all others, and so need batches of all pairs
-BATCH_LOSSES = ("ap", "soft-contrastive", "log-ratio", "multi-similarity")
-# losses that draw no pairs: their tuples are mined
-TUPLE_LOSSES = ("triplet", "sare-ind", "sare-joint")
-PRESET_NAMES = ("msls", "tb-places", "7scenes", "campus")
 AUTO = "auto"  # batches that fit the loss
 IMAGE_SIZE = (480, 640)  # height, width [pixels]
-MARGIN = 0.5  # τ of the contrastive loss
-TRIPLET_MARGIN = 0.1  # of squared distances
-AP_BINS = 25
-# positives, soft negatives, hard negatives: the shares of batch strategy A
-CLASS_WEIGHTS = (0.5, 0.25, 0.25)
 # settings that change how fast a run goes or what it reports, never what it learns (micro-batches: but for rounding)
 FREE = {
     "micro_pairs",
@@ -52,7 +38,7 @@ FREE = {
 _DATA = "The photos"
 _NETWORK = "The network"
 _BATCHES = "Loss and batches"
-_TUPLES = "Tuples, for the losses triplet, sare-ind and sare-joint"
+_TUPLES = "Tuples, for losses of tuples"
 _RATE = "Optimiser and length"
 _LOOKS = "Augmentation"
 _RUNS = "How it runs"
@@ -93,15 +79,20 @@ class TrainingData(Options):
     preset: str | None = option(
         None,
         "Learn from this data set with the settings that suit it.",
-        choices=lambda: PRESET_NAMES,
+        choices=lambda: [known.name for known in DATA_SETS if known.preset],
         panel=_DATA,
     )
     only: str | None = option(None, "Of a preset: only these sets, e.g. london,paris.", panel=_DATA)
     resume: bool = option(False, "Go on from the newest complete checkpoint of the run folder.", panel=_DATA)
     validate: Path | None = option(None, "Validation queries: a table of places.", panel=_DATA)
     validate_map: Path | None = option(None, "Images to find the validation queries among.", panel=_DATA)
-    within: str | None = option(
-        None, "What counts as found in validation, e.g. 25m,40deg.", default="25m", panel=_DATA
+    within: Within = option(
+        Within(25.0, None),
+        "What counts as found in validation, e.g. 25m,40deg.",
+        parse=parse_within,
+        default="25m",
+        metavar="LIMITS",
+        panel=_DATA,
     )
 
     def __post_init__(self) -> None:
@@ -176,21 +167,17 @@ class TrainingOptions(Options):
     )
 
     # loss and batches
-    loss: Literal[
+    loss: str = option(
         "contrastive",
-        "ap",
-        "soft-contrastive",
-        "log-ratio",
-        "multi-similarity",
-        "triplet",
-        "sare-ind",
-        "sare-joint",
-    ] = option("contrastive", "Loss. contrastive is the paper's, for graded similarity.", panel=_BATCHES)
+        "Loss. contrastive is the paper's, for graded similarity.",
+        choices=loss_names,
+        panel=_BATCHES,
+    )
     margin: float | None = option(
         None, "contrastive: margin τ.", above=0, default=f"{MARGIN:g}, or the model's own", panel=_BATCHES
     )
     ap_bins: int = option(
-        AP_BINS, "ap: number of bins that similarities are sorted into.", least=2, panel=_BATCHES
+        BINS, "ap: number of bins that similarities are sorted into.", least=2, panel=_BATCHES
     )
     batches: str = option(
         AUTO,
@@ -317,7 +304,7 @@ class TrainingOptions(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.batches == AUTO:
-            self._set("batches", _fitting_batches(self.loss))
+            self._set("batches", self.objective.batches)
         strategy_named(self.batches)
         self._set("class_weights", _checked_class_weights(self.class_weights))
         if self.model is None:  # else the model's own
@@ -336,6 +323,18 @@ class TrainingOptions(Options):
         object.__setattr__(self, name, value)
 
     @property
+    def objective(self) -> Loss:
+        """The loss with all that it wants."""
+        return losses()[self.loss]
+
+    @property
+    def kind(self) -> Kind:
+        """What a batch holds: pairs, the similarity of all its images, or tuples."""
+        if self.objective.batch is not None and strategy_named(self.batches).all_pairs:
+            return "batch"
+        return self.objective.kind
+
+    @property
     def augmented(self) -> bool:
         return self.augment > 0 or self.crop > 0 or self.flip
 
@@ -344,8 +343,9 @@ class TrainingOptions(Options):
         """The learning rate at the start."""
         if self.learning_rate is not None:
             return self.learning_rate
-        usual = BINARY_RATE if strategy_named(self.batches).binary else GRADED_RATE
-        return LOSS_RATES.get(self.loss, usual)
+        if self.objective.rate is not None:
+            return self.objective.rate
+        return BINARY_RATE if strategy_named(self.batches).binary else GRADED_RATE
 
     def of_network(self, net: Network) -> Self:
         """With the network's image size and margin where none was asked for."""
@@ -403,17 +403,14 @@ class TrainingOptions(Options):
 
     def _refuse_of_other_losses(self, typed: set[str]) -> None:
         with_loss = f"with `loss={self.loss}`"
-        if self.loss in TUPLE_LOSSES:
+        if self.kind == "tuples":
             ineffective(typed, ("batches", "order", "refill"), f"{with_loss}, whose tuples are mined")
         else:
             tuples = ("negatives", "mining", "mine_every", "mine_pool")
-            ineffective(typed, tuples, f"{with_loss}, only with {', '.join(TUPLE_LOSSES)}")
-        if self.loss != "contrastive":
-            ineffective(typed, ("margin", "class_weights"), f"{with_loss}, only with contrastive")
-        if self.loss != "ap":
-            ineffective(typed, ("ap_bins",), f"{with_loss}, only with ap")
-        if self.loss != "triplet":
-            ineffective(typed, ("triplet_margin",), f"{with_loss}, only with triplet")
+            ineffective(typed, tuples, f"{with_loss}, only with {', '.join(loss_names('tuples'))}")
+        for other in losses().values():
+            foreign = [name for name in other.options if name not in self.objective.options]
+            ineffective(typed, foreign, f"{with_loss}, only with {other.name}")
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
@@ -428,15 +425,8 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
     return [f"{name} was {before[name]!r} and is now {now[name]!r}" for name in names]
 
 
-def _fitting_batches(loss: str) -> str:
-    """For relevance of yes and no, halves of positives and negatives; any labels hold both."""
-    if loss in ("ap", "multi-similarity"):
-        return "all:D"
-    return "all" if loss in BATCH_LOSSES else "A"
-
-
 def _check_batches(options: TrainingOptions) -> None:
-    if options.loss in BATCH_LOSSES and not strategy_named(options.batches).all_pairs:
+    if options.objective.kind == "batch" and not strategy_named(options.batches).all_pairs:
         raise InputError(
             f"`loss={options.loss}` compares every image of a batch with all others, so `batches={options.batches}` "
             "cannot serve it; leave `batches` out, or use all, all:C or all:D"

@@ -47,8 +47,7 @@ from samespot.training.fabric import launch
 from samespot.training.gradient import Learner, StepStats
 from samespot.training.logbook import Logbook, ProgressBar
 from samespot.training.mining import Mined, Tuples, tuples_of
-from samespot.training.objectives import model_notes, objective_of
-from samespot.training.options import TUPLE_LOSSES, TrainingOptions, differences
+from samespot.training.options import TrainingOptions, differences
 from samespot.training.schedule import Schedule, schedule_of, total_steps
 from samespot.training.sets import LabelledSet
 from samespot.training.validation import Validation, nearest, recall
@@ -113,7 +112,7 @@ def train(
         raise stopped_by(error, loop.step, run, loop.checkpoints.steps()) from error
     except torch.cuda.OutOfMemoryError as error:
         pairs = options.micro_pairs or options.batch_pairs // fabric.world_size
-        tuples = options.loss in TUPLE_LOSSES
+        tuples = options.kind == "tuples"
         what = f"tuples of {2 + options.negatives} images" if tuples else "pairs"
         raise TrainingStopped(
             f"step {loop.step + 1}: out of GPU memory with {pairs} {what} at once; pass "
@@ -148,7 +147,7 @@ class _Loop:
         self.say = say if self.writes else (lambda line: None)
         self.bar = ProgressBar(progress and self.writes)
         self.checkpoints = Checkpoints(run / "checkpoints", options.keep_checkpoints)
-        mined = objective_of(options).kind == "tuples"
+        mined = options.kind == "tuples"
         self.batches = tuples_of(options, sets) if mined else batches_of(options, sets)
         self.steps = total_steps(options, self.batches.query_count)
         self.schedule: Schedule = schedule_of(options, self.batches.query_count)
@@ -176,7 +175,7 @@ class _Loop:
         net = self.given_net or build_net(self.options)
         self.options = self.options.of_network(net)
         state = self._open_run(resume)
-        net.notes = model_notes(net.notes, self.options)
+        net.notes = self.options.objective.notes(net.notes)
         if state is not None:
             _load_weights(net, state["net"], self.run)
         net.train()

@@ -1,0 +1,127 @@
+"""`samespot describe`, `evaluate`, `compare` and `protocols`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from samespot.cli import console
+from samespot.cli.app import app
+from samespot.cli.bridge import command
+from samespot.evaluation.options import EvaluateOptions
+from samespot.matching.options import RerankOptions
+from samespot.options import Options, option, split
+from samespot.places.options import SOURCE, ReadOptions
+from samespot.retrieval.options import DescribeOptions
+
+
+@dataclass(frozen=True)
+class ModelOption(Options):
+    model: str = option(
+        ..., "A model or run folder, or an off-the-shelf network such as resnet50-gem.", argument=True
+    )
+
+
+@dataclass(frozen=True)
+class DescribedOptions(Options):
+    places: Path = option(..., f"Images: {SOURCE}.", argument=True)
+    out: Path = option(Path("descriptors"), "Folder for the descriptors.", writes="folder")
+
+
+@command(app, ModelOption, DescribedOptions, ReadOptions, DescribeOptions)
+def describe(typed: dict[str, Any]) -> Any:
+    """One descriptor per image, into a memory-mapped file. An interrupted run resumes where it left off.
+
+    Many GPUs: torchrun --nproc_per_node=8 -m samespot describe ...
+    """
+    of_model, ours, reading, how = split(typed, ModelOption, DescribedOptions, ReadOptions, DescribeOptions)
+    asked, describing = DescribedOptions.of(ours), DescribeOptions.of(how)
+    console.refuse_absent_gpu(describing.device)
+    from samespot.model.loading import load_model
+    from samespot.places.catalogue import open_places
+    from samespot.retrieval.describe import describe as describe_places
+
+    table = open_places(asked.places, **ReadOptions.of(reading).to_dict())
+    net = load_model(ModelOption.of(of_model).model)
+    with console.progress_bar() as progress:
+        described = describe_places(net, table, asked.out, progress=progress, **how)
+    if console.first_process():
+        console.notes_of(table)
+        console.descriptors_table(described)
+        console.files_written([asked.out])
+    return described.meta
+
+
+@command(app, ModelOption, EvaluateOptions, DescribeOptions, RerankOptions)
+def evaluate(typed: dict[str, Any]) -> Any:
+    """Measure a model by a named protocol, or on tables of your own, with confidence intervals."""
+    parts = split(typed, ModelOption, EvaluateOptions, DescribeOptions, RerankOptions)
+    asked = EvaluateOptions.of(parts[1])
+    further = DescribeOptions.of(parts[2]), RerankOptions.of(parts[3])
+    console.refuse_absent_gpu(further[0].device)
+    from samespot.cli.evaluation_screen import evaluation_tables
+    from samespot.commands.evaluate import run_evaluation
+    from samespot.commands.evaluation_files import write_files
+
+    out = asked.out or Path("evaluation")
+    with console.progress_bar() as progress:
+        done, cases = run_evaluation(ModelOption.of(parts[0]).model, asked, *further, progress)
+        shown = asked.gallery
+        files = write_files(done, cases, out, hits=shown, misses=shown, seed=asked.seed, progress=progress)
+    evaluation_tables(done.evaluation)
+    console.notes_of(*(table for case in cases for table in (case.queries, case.places)))
+    console.files_written(files)
+    return done.evaluation
+
+
+@dataclass(frozen=True)
+class CompareOptions(Options):
+    first: str = option(
+        ...,
+        "Evaluation of one model: a folder or its evaluation.json; several seeds joined by commas.",
+        argument=True,
+        metavar="A",
+    )
+    second: str = option(..., "The same of the other model.", argument=True, metavar="B")
+    descriptor: str | None = option(
+        None, "Which descriptor of A and B, as the tables name it.", default="as the network gives it"
+    )
+    second_descriptor: str | None = option(None, "Another one for B.")
+    seed: int = option(0, "Seed of the bootstrap.")
+
+
+@command(app, CompareOptions)
+def compare(typed: dict[str, Any]) -> Any:
+    """Is A better than B? Differences query by query, with 95 % intervals."""
+    from samespot.cli.evaluation_screen import comparison_table
+    from samespot.evaluation.compare import compare as compare_runs
+    from samespot.evaluation.results import Evaluation
+
+    asked = CompareOptions.of(typed)
+    paths = (asked.first.split(","), asked.second.split(","))
+    sides = [[Evaluation.load(path) for path in side] for side in paths]
+    variants = (asked.descriptor, asked.second_descriptor or asked.descriptor)
+    result = compare_runs(*sides, variants=variants, seed=asked.seed)
+    comparison_table(result, paths)
+    return result.to_dict()
+
+
+@dataclass(frozen=True)
+class ProtocolsOptions(Options):
+    name: str | None = option(None, "Say everything about this one.", argument=True)
+
+
+@command(app, ProtocolsOptions)
+def protocols(typed: dict[str, Any]) -> Any:
+    """List the evaluation protocols: which queries, what counts as found, what is never retrieved."""
+    from samespot.cli.evaluation_screen import protocol_page, protocols_table
+    from samespot.evaluation.protocols import PROTOCOLS, protocol_named
+
+    name = ProtocolsOptions.of(typed).name
+    chosen = list(PROTOCOLS.values()) if name is None else [protocol_named(name)]
+    if name is None:
+        protocols_table(chosen)
+    else:
+        protocol_page(chosen[0])
+    return [one.to_dict() for one in chosen]

@@ -1,0 +1,102 @@
+"""`samespot label`, `import-labels`, `export-labels`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from samespot.cli import console
+from samespot.cli.app import app
+from samespot.cli.bridge import command
+from samespot.errors import InputError
+from samespot.options import Options, option, split
+from samespot.overlap.options import LabelOptions, label_tasks
+from samespot.places.options import ReadOptions
+
+
+@command(app, LabelOptions, ReadOptions)
+def label(typed: dict[str, Any]) -> Any:
+    """Graded labels: how much of the view each query shares with each map image.
+
+    Ends with a table of pairs by class, and writes figures. For example:
+    samespot label places.csv --split query --map-split map --radius 30
+    """
+    ours, reading = split(typed, LabelOptions, ReadOptions)
+    asked = LabelOptions.of(ours)
+    if asked.preset is not None:
+        from samespot.options import ineffective
+
+        ineffective(set(reading) - {"missing_images"}, reading, f"with `preset={asked.preset}`")
+    console.refuse_absent_gpu(asked.device)
+    results = []
+    for task in label_tasks(asked, ReadOptions.of(reading)):
+        from samespot.figures.label_set import draw_label_set
+        from samespot.overlap.reference_h5 import export_h5
+        from samespot.overlap.task import run_task
+
+        console.notes_of(task.queries, task.places)
+        folder = asked.out / task.name if asked.preset else asked.out
+        with console.progress_bar() as progress:
+            done = run_task(task, folder / "labels", progress)
+            files = [folder / "labels"]
+            if asked.figures:
+                progress("drawing figures", 0, 1)
+                try:
+                    files += draw_label_set(done, folder / "figures", asked.pair)
+                except (
+                    InputError
+                ) as error:  # the labels are there: a photo that cannot be drawn takes nothing away
+                    console.warn(f"not all figures were drawn: {error}")
+            if asked.h5:
+                same = bool(done.labels.meta["same_table"])
+                files.append(export_h5(done.labels, asked.out / f"{task.name}_gt.h5", condensed=same))
+        console.label_table(done.summary())
+        console.files_written(files)
+        results.append({**done.summary(), "files": [str(f) for f in files]})
+    return {"labels": results}
+
+
+@dataclass(frozen=True)
+class ImportOptions(Options):
+    file: Path = option(..., "A label file of the paper's authors, e.g. london_gt.h5.", argument=True)
+    out: Path = option(Path("labels"), "Label folder to write.", writes="folder")
+    key: Literal["fov", "sim"] = option("fov", "Graded labels, or binary ones.")
+    layout: Literal["auto", "matrix", "triangle"] = option(
+        "auto", "How the file holds the pairs, where its shape does not tell."
+    )
+
+
+@command(app, ImportOptions)
+def import_labels(typed: dict[str, Any]) -> Any:
+    """Turn a label file of the paper's authors into a label folder."""
+    from samespot.overlap.reference_h5 import import_h5
+
+    asked = ImportOptions.of(typed)
+    labels = import_h5(asked.file, asked.key, layout=asked.layout, out=asked.out)
+    console.counts_table(str(asked.file), labels.counts())
+    console.files_written([asked.out])
+    return labels.counts()
+
+
+@dataclass(frozen=True)
+class ExportOptions(Options):
+    labels: Path = option(..., "A label folder.", argument=True)
+    out: Path = option(..., "HDF5 file to write.", writes="file")
+    binary: Path | None = option(None, "Label folder for `sim`.", default="ψ ≥ 0.5 of LABELS")
+    condensed: bool = option(False, "Upper triangle only, as for TB-Places and 7Scenes.", switch=True)
+
+
+@command(app, ExportOptions)
+def export_labels(typed: dict[str, Any]) -> Any:
+    """Write a label folder in the layout of the paper's authors (`fov`, `sim`)."""
+    from samespot.overlap.labels import PairLabels
+    from samespot.overlap.reference_h5 import export_h5
+
+    asked = ExportOptions.of(typed)
+    graded = PairLabels.open(asked.labels)
+    binary = PairLabels.open(asked.binary) if asked.binary else None
+    export_h5(graded, asked.out, binary=binary, condensed=asked.condensed)
+    console.counts_table(str(asked.labels), graded.counts())
+    console.files_written([asked.out])
+    return graded.counts()

@@ -1,0 +1,69 @@
+"""`samespot places` and `samespot datasets`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from samespot.cli import console
+from samespot.cli.app import app
+from samespot.cli.bridge import command
+from samespot.options import Options, option, split
+from samespot.places.catalogue import DATA_SETS, data_set, find_data_sets, meta_path, open_places
+from samespot.places.options import PlacesOptions, ReadOptions, SplitOptions
+
+
+@command(app, PlacesOptions, ReadOptions)
+def places(typed: dict[str, Any]) -> Any:
+    """Read where images were taken, check it, and write it as one table."""
+    ours, reading = split(typed, PlacesOptions, ReadOptions)
+    asked = PlacesOptions.of(ours)
+    table = open_places(asked.source, **ReadOptions.of(reading).to_dict())
+    console.notes_of(table)
+    console.places_table(table)
+    if asked.out is not None:
+        file = table.save(asked.out)
+        console.files_written([file, meta_path(file)])
+    return console.places_facts(table)
+
+
+@command(app, SplitOptions, ReadOptions, name="split")
+def split_table(typed: dict[str, Any]) -> Any:
+    """Cut a table into train, map and query, so that what is measured was not learned."""
+    from samespot.places.splitting import split_places
+
+    ours, reading = split(typed, SplitOptions, ReadOptions)
+    asked = SplitOptions.of(ours)
+    table = open_places(asked.source, **ReadOptions.of(reading).to_dict())
+    console.notes_of(table)
+    done = split_places(
+        table, asked.by, train=asked.train, queries=asked.queries, gap=asked.gap, seed=asked.seed
+    )
+    counts = {name: len(getattr(done, name)) for name in ("train", "map", "query")}
+    counts["left out"] = len(table) - sum(counts.values())
+    console.facts_table(f"{len(table):,} images", {name: f"{n:,}" for name, n in counts.items()})
+    for note in done.notes:
+        console.say(note)
+    files = done.save(asked.out)
+    console.files_written([path for file in files for path in (file, meta_path(file))])
+    return {**counts, "notes": list(done.notes), "files": [str(file) for file in files]}
+
+
+@dataclass(frozen=True)
+class DataSetsOptions(Options):
+    root: Path = option(Path(), "Folder that holds your data sets.", argument=True)
+    layout: str | None = option(None, "Show the files that this data set consists of.", metavar="NAME")
+
+
+@command(app, DataSetsOptions)
+def datasets(typed: dict[str, Any]) -> Any:
+    """What is supported, what is found under ROOT, what is missing, and where to ask for it."""
+    asked = DataSetsOptions.of(typed)
+    if asked.layout is not None:
+        known = data_set(asked.layout)
+        console.out.print(known.layout.rstrip(), markup=False, highlight=False)
+        return {"name": known.name, "title": known.title, "ask": known.ask, "layout": known.layout}
+    found = find_data_sets(asked.root)
+    console.datasets_table(DATA_SETS, found, asked.root)
+    return console.datasets_facts(DATA_SETS, found)

@@ -1,0 +1,183 @@
+"""Every option of an evaluation, besides those of describing and re-ranking. No torch and no tables in here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Literal
+
+from samespot.errors import InputError
+from samespot.options import Options, about, ineffective, option, parse_sizes
+from samespot.overlap.rules import RADIUS, THETA, Within, parse_within
+
+WhitenOn = Literal["map", "train", "both"]
+_WHITENING, _TRUST = "Whitening and calibration", "When to trust a match"
+_OWN, _PROTOCOL = "Your own tables", "Options of a protocol"
+
+
+@dataclass(frozen=True)
+class EvaluateOptions(Options):
+    """What to measure: a named protocol, or tables of one's own. In Python, a table may also be a `Places`."""
+
+    protocol: str | None = option(
+        None,
+        "A protocol; `samespot protocols` lists them. Or give `map` and `queries`.",
+        argument=True,
+    )
+    root: Path = option(Path(), "Folder of the protocol's data set, or the folder above it.")
+    out: Path | None = option(None, "Folder for results, figures and descriptors.", writes="folder")
+
+    whiten: tuple[int, ...] = option(
+        (),
+        "Also whiten the descriptors (PCA) to these sizes, such as 32,64,128.",
+        parse=parse_sizes,
+        panel=_WHITENING,
+    )
+    whiten_on: WhitenOn | None = option(
+        None,
+        "Fit the whitening on the map, on the places of `train`, or on each of them.",
+        default="map, and train if given",
+        panel=_WHITENING,
+    )
+    whiten_with: Path | None = option(
+        None,
+        "Also whiten with this file, as `samespot convert` and `samespot evaluate` write it.",
+        panel=_WHITENING,
+    )
+    train: Path | None = option(
+        None, "Training places; whitening and calibration are fitted on them, too.", panel=_WHITENING
+    )
+    train_split: str | None = option(None, "Only the rows of `train` with this split.", panel=_WHITENING)
+
+    map: Path | None = option(None, "Map images.", panel=_OWN)
+    queries: Path | None = option(None, "Queries.", default="each map image, among the others", panel=_OWN)
+    within: Within | None = option(
+        None,
+        "A match within this distance and angle is right, such as 25m or 25m,40deg.",
+        parse=parse_within,
+        default="25m",
+        metavar="LIMITS",
+        panel=_OWN,
+    )
+    frames: int | None = option(
+        None,
+        "Or: a match at most this many frames away in an aligned sequence is right.",
+        least=0,
+        panel=_OWN,
+    )
+    overlap: float | None = option(
+        None,
+        "Or: a match that shares at least this much of the view, up to 1, is right.",
+        above=0,
+        most=1,
+        panel=_OWN,
+    )
+    theta: float = option(
+        THETA, "Opening angle of the field of view (degrees).", above=0, most=360, panel=_OWN
+    )
+    radius: float = option(RADIUS, "How far a camera sees (metres).", above=0, panel=_OWN)
+    time_gap: float | None = option(
+        None,
+        "Never retrieve what was taken less than this many seconds before or after.",
+        least=0,
+        panel=_OWN,
+    )
+
+    subtask: str | None = option(
+        None, "MSLS: all, s2w, w2s, o2n, n2o, d2n or n2d.", default="all", panel=_PROTOCOL
+    )
+    task: str | None = option(
+        None, "MSLS: im2im, im2seq, seq2im or seq2seq.", default="im2im", panel=_PROTOCOL
+    )
+    seq_length: int | None = option(
+        None, "MSLS: frames in a sequence, an odd number.", default="3", panel=_PROTOCOL
+    )
+    cities: str | None = option(
+        None, "MSLS: only these cities, such as cph,sf.", default="all of the protocol", panel=_PROTOCOL
+    )
+    keys: str | None = option(
+        None, "msls-val-740: folder of its key lists.", default="the data set's", panel=_PROTOCOL
+    )
+    split: str | None = option(
+        None,
+        "RobotCar, extended CMU: test, or train, whose poses are public.",
+        default="test",
+        panel=_PROTOCOL,
+    )
+    scenes: str | None = option(
+        None, "7Scenes: only these scenes, such as heads,stairs.", default="all", panel=_PROTOCOL
+    )
+    labels: str | None = option(
+        None, "7Scenes: folder of labels that `samespot label` wrote.", panel=_PROTOCOL
+    )
+    slices: str | None = option(
+        None, "CMU: only these slices, such as 2-6,18.", default="all", panel=_PROTOCOL
+    )
+    search: str | None = option(
+        None, "CMU: search the map of the query's slice, or of all slices.", default="slice", panel=_PROTOCOL
+    )
+    cameras: str | None = option(
+        None, "RobotCar: map images of all, left, rear or right.", default="all", panel=_PROTOCOL
+    )
+    map_sequences: str | None = option(None, "tb-places-w18: recordings that are the map.", panel=_PROTOCOL)
+    forward: str | None = option(
+        None, "TB-Places: the camera axis that looks ahead.", default="z", panel=_PROTOCOL
+    )
+    every: int | None = option(
+        None, "7scenes-sequence: one frame in this many is a query.", default="10", panel=_PROTOCOL
+    )
+    gap: int | None = option(
+        None, "7scenes-sequence: frames this near the query are left out.", default="100", panel=_PROTOCOL
+    )
+
+    accept_precision: float = option(
+        0.95, "Name the distance up to which matches are right this often.", above=0, most=1, panel=_TRUST
+    )
+    acceptance: bool = option(True, "Also ask for each query when its place is not in the map.", panel=_TRUST)
+
+    gallery: int = option(4, "How many hits, and how many misses, the gallery shows.", least=0)
+    seed: int = option(0, "Seed of the bootstraps and of the gallery's sample.")
+
+    def __post_init__(self) -> None:
+        """Whatever can be known to be wrong before a file is read."""
+        sizes: Any = self.whiten
+        if not isinstance(sizes, str):
+            object.__setattr__(self, "whiten", (sizes,) if isinstance(sizes, int) else tuple(sizes))
+        super().__post_init__()
+        if self.protocol is None and self.map is None:
+            raise InputError("name a protocol (`samespot protocols` lists them), or give `map` and `queries`")
+        if sum(rule is not None for rule in (self.within, self.frames, self.overlap)) > 1:
+            raise InputError("give one of `within`, `frames` and `overlap`: which matches are right")
+        if self.train is None and self.whiten_on in ("train", "both"):
+            raise InputError(f"`whiten_on={self.whiten_on}` needs `train`, the places to fit it on")
+
+    def refuse_ineffective(self, typed: set[str]) -> None:
+        if self.protocol is not None:
+            why = f"with the protocol {self.protocol}, which has its own"
+            ineffective(typed, _in_panel(_OWN), why)
+        else:
+            ineffective(typed, ("root", *_in_panel(_PROTOCOL)), "without a protocol")
+        if not self.whiten:
+            ineffective(typed, ("whiten_on",), "without `whiten`")
+        if self.train is None:
+            ineffective(typed, ("train_split",), "without `train`")
+        if not self.acceptance:
+            ineffective(typed, ("accept_precision",), "with `acceptance=False`")
+        if self.protocol is not None:
+            from samespot.evaluation.protocols import protocol_named
+
+            protocol_named(self.protocol).check_options(self.of_protocol)
+
+    @property
+    def of_protocol(self) -> dict[str, Any]:
+        """The options of the protocol that were given."""
+        given = {name: getattr(self, name) for name in _in_panel(_PROTOCOL)}
+        return {name: value for name, value in given.items() if value is not None}
+
+
+def _in_panel(panel: str) -> list[str]:
+    return [
+        one.name
+        for one in fields(EvaluateOptions)
+        if (known := about(one)) is not None and known.panel == panel
+    ]
