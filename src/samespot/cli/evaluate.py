@@ -72,7 +72,7 @@ def evaluate(typed: dict[str, Any]) -> Any:
     evaluation_tables(done.evaluation)
     console.notes_of(*(table for case in cases for table in (case.queries, case.places)))
     console.files_written(files)
-    return done.evaluation
+    return done.evaluation.to_json()
 
 
 @dataclass(frozen=True)
