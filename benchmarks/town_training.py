@@ -57,6 +57,7 @@ def main() -> None:
     )
     parser.add_argument("--town", type=Path, help="folder to build the town in, or one that holds it")
     parser.add_argument("--town-seed", type=int, default=7)
+    parser.add_argument("--photos-per-visit", type=int, help="fewer, for a try; default: the demo's")
     parser.add_argument("--seconds", type=float, default=3600, help="begin no run after so many seconds")
     parser.add_argument("--untrained", action="store_true")
     parser.add_argument("--json", type=Path)
@@ -64,9 +65,14 @@ def main() -> None:
     if asked.table:
         return print_tables(json.loads(asked.table.read_text())["runs"])
     start = time.perf_counter()
-    photos = build(asked.town or Path(tempfile.mkdtemp()) / "town", asked.town_seed, 4, None, None)
+    home = asked.town or Path(tempfile.mkdtemp()) / "town"
+    photos = build(home, asked.town_seed, 4, asked.photos_per_visit, None)
     print(f"town: {len(photos)} photos, {time.perf_counter() - start:.0f} s", flush=True)
-    data = {"sets": labelled(photos), "photos": photos, "cases": protocol_named("town").cases(photos.root)}
+    data: dict[str, Any] = {
+        "sets": labelled(photos),
+        "photos": photos,
+        "cases": protocol_named("town").cases(photos.root),
+    }
     labels = data["cases"][0].overlap(None)
     object.__setattr__(data["cases"][0], "overlap", lambda progress: labels)  # measured once for all runs
     names = asked.only.split(";") if asked.only else ["binary", "graded"]
