@@ -36,5 +36,5 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	$(BIN)/uv pip install --quiet --python $(BIN)/python -e ".[dev]"
 	@$(BIN)/samespot --help > /dev/null  # the first start compiles; later ones are instant
-	@$(BIN)/python -c "import samespot.demo, samespot.commands.report, samespot.commands.evaluate"
+	@$(BIN)/python -c "import samespot.demo, samespot.figures.report, samespot.figures.report_networks, samespot.evaluation.run"
 	@touch $(READY)

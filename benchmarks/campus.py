@@ -21,10 +21,12 @@ from typing import Any
 import numpy as np
 import torch
 
-from samespot.evaluation.evaluate import MAP, EvaluationOptions, Other, evaluate
 from samespot.evaluation.intervals import Interval, paired_bootstrap_runs, wilson
+from samespot.evaluation.options import EvaluateOptions
 from samespot.evaluation.protocols import protocol_named
 from samespot.evaluation.results import Variant
+from samespot.evaluation.run import evaluate_cases
+from samespot.evaluation.variants import MAP, Other
 from samespot.images.sources import read_blocks
 from samespot.model.network import PlaceNet
 from samespot.model.pooling import GeM
@@ -203,13 +205,13 @@ def _run(name: str, options: TrainingOptions, data: dict[str, Any], keep: Path |
 def _evaluate(net: PlaceNet, data: dict[str, Any], keep: Path | None = None) -> dict[str, Any]:
     net = net.to("cuda" if torch.cuda.is_available() else "cpu").eval()
     photos = Other(TRAINING, data["train"])
-    done = evaluate(
+    done = evaluate_cases(
         protocol_named("campus-east"),
         data["cases"],
         lambda places, name: _describe(net, data, places, name),
         margin=net.margin,
         model={"digest": net.digest(), **net.config()},
-        options=EvaluationOptions(whiten=DIMS),
+        options=EvaluateOptions(protocol="campus-east", whiten=DIMS),
         other=photos,
     )
     if keep is not None:

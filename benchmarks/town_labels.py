@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
-from samespot.evaluation.protocols.town import REACH, shared_view
+from samespot.evaluation.protocols.town import REACH, SharedView
 from samespot.figures.contact_sheet import draw_contact_sheet
 from samespot.figures.label_agreement import draw_label_agreement, draw_label_noise, draw_sector_sweep
 from samespot.figures.town_map import draw_town_map
@@ -168,7 +168,7 @@ def true_pairs(photos: Places) -> tuple[Pairs, Any]:
     exact = exact_places(photos)
     split = exact.table["split"].to_numpy(dtype=str)
     queries, places = (exact.select(split == name) for name in ("query", "map"))
-    near, truth = label_within(queries, places, REACH), shared_view(queries, places)
+    near, truth = label_within(queries, places, REACH), SharedView().label(queries, places)
     i = np.repeat(np.arange(len(queries)), np.diff(near.indptr))
     j = near.columns.astype(np.int64)
     return Pairs(queries, places, i, j, truth.lookup(i, j).astype(np.float64)), truth

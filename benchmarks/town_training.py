@@ -20,9 +20,11 @@ import numpy as np
 import torch
 
 from samespot.demo import STEPS, build, demo_options, labelled, training_photos
-from samespot.evaluation.evaluate import MAP, EvaluationOptions, Other, evaluate
 from samespot.evaluation.intervals import Interval, paired_bootstrap_runs, wilson
+from samespot.evaluation.options import EvaluateOptions
 from samespot.evaluation.protocols import protocol_named
+from samespot.evaluation.run import evaluate_cases
+from samespot.evaluation.variants import MAP, Other
 from samespot.images.sources import read_blocks
 from samespot.model.network import PlaceNet
 from samespot.places.table import Places
@@ -73,8 +75,6 @@ def main() -> None:
         "photos": photos,
         "cases": protocol_named("town").cases(photos.root),
     }
-    labels = data["cases"][0].overlap(None)
-    object.__setattr__(data["cases"][0], "overlap", lambda progress: labels)  # measured once for all runs
     names = asked.only.split(";") if asked.only else ["binary", "graded"]
     runs: list[dict[str, Any]] = []
     if asked.untrained:
@@ -123,13 +123,13 @@ def measure(net: PlaceNet, data: dict[str, Any]) -> dict[str, Any]:
             vectors = net.describe_images(data[name], batch_size=256).float().cpu().numpy()
         return Descriptors(None, vectors, {"bad": {}})
 
-    done = evaluate(
+    done = evaluate_cases(
         protocol_named("town"),
         data["cases"],
         describe,
         margin=net.margin,
         model=net.config(),
-        options=EvaluationOptions(whiten=DIMS),
+        options=EvaluateOptions(protocol="town", whiten=DIMS),
         other=Other(TRAINING, training_photos(data["photos"])),
     ).evaluation
     counted, plain = done.queries.counted, done.variant()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,7 +66,7 @@ class DataSet(ABC):
     def cases(self) -> list[Case]:
         from samespot.evaluation.protocols import protocol_named
 
-        return told_once(protocol_named(self.protocol).cases(self.root, **self.protocol_options))
+        return protocol_named(self.protocol).cases(self.root, **self.protocol_options)
 
     @property
     def questions(self) -> list[Any]:
@@ -87,22 +86,6 @@ class DataSet(ABC):
         from samespot.training.sets import LabelledSet
 
         return [LabelledSet(photos, photos, label(photos, photos))]
-
-
-def told_once(cases: list[Case]) -> list[Case]:
-    """The same cases; their true overlap is computed when it is first asked for, and kept for other runs."""
-
-    def once(overlap: Callable[[Progress | None], PairLabels]) -> Callable[[Progress | None], PairLabels]:
-        kept: list[PairLabels] = []
-
-        def known(progress: Progress | None) -> PairLabels:
-            if not kept:
-                kept.append(overlap(progress))
-            return kept[0]
-
-        return known
-
-    return [case if case.overlap is None else replace(case, overlap=once(case.overlap)) for case in cases]
 
 
 class Campus(DataSet):
@@ -197,7 +180,7 @@ class Town(DataSet):
         assert self.photos is not None  # built, before it is opened
         from samespot.evaluation.protocols import protocol_named
 
-        return told_once(protocol_named(self.protocol).cases(self.root))
+        return protocol_named(self.protocol).cases(self.root)
 
     def _label(self, kind: str) -> list[LabelledSet]:
         from samespot.demo import NEAR, RADIUS, THETA, TURNED

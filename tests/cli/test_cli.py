@@ -1,6 +1,7 @@
 """The command line as a user meets it: results, figures, json, and one line for each mistake."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -417,3 +418,32 @@ def test_train_resume_and_export(samespot, tmp_path):
     assert code == 0, err
     assert json.loads(result.read_text())["largest difference"] < 1e-4
     assert (tmp_path / "m.onnx").stat().st_size > 100_000
+
+
+def test_json_to_standard_output_is_all_that_is_there(tmp_path):
+    words = [sys.executable, "-m", "samespot", "places", str(photos(tmp_path, 12, 9)), "--json", "-"]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert json.loads(done.stdout)["images"] == 12
+    assert "with position" in done.stderr  # the table for people
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_without_unicode_gets_question_marks_not_a_crash(tmp_path, encoding):
+    words = [sys.executable, "-m", "samespot", "label", str(photos(tmp_path, 12, 9)), "--no-figures"]
+    words += ["--out", str(tmp_path / "o")]
+    done = subprocess.run(words, capture_output=True, env={**os.environ, "PYTHONIOENCODING": encoding})
+    assert done.returncode == 0, done.stderr
+    assert b"r = 50 m" in done.stdout
+
+
+def test_progress_in_a_pipe_is_a_line_now_and_then(capsys):
+    from samespot.cli.console import EVERY, PlainProgress
+
+    now = [0.0]
+    progress = PlainProgress(lambda: now[0])
+    for second in range(0, 40):
+        now[0] = float(second)
+        progress("describing", second * 25, 1000)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["describing: 375 of 1,000 (38%)", "describing: 750 of 1,000 (75%)"]
+    assert EVERY == 15.0

@@ -30,7 +30,9 @@ SHORT = 18  # letters of choices that fit beside a flag
 class JsonOutput(Options):
     """What every command can do."""
 
-    json: Path | None = option(None, "Also write the result to this json file.", writes="file")
+    json: Path | None = option(
+        None, "Also write the result to this json file; - is standard output.", writes="file"
+    )
 
 
 class Failed(Exception):  # noqa: N818
@@ -54,6 +56,10 @@ def command(
         def run(ctx: typer.Context, **values: Any) -> None:
             typed = {key: value for key, value in values.items() if _was_typed(ctx, key)}
             to = typed.pop("json", None)
+            if to == Path("-"):
+                from samespot.cli.console import keep_stdout_for_json
+
+                keep_stdout_for_json()
             try:
                 result = handler(typed)
             except InputError as error:
@@ -77,9 +83,9 @@ def command(
 
 def _write(result: Any, to: Path | None) -> None:
     if to is not None:
-        from samespot.cli.console import write_json
+        from samespot.cli.console import write_json  # rich: not before it is needed
 
-        result.save(to) if hasattr(result, "save") else write_json(result, to)
+        write_json(result, to)
 
 
 def flag_of(one: Field[Any]) -> str:
@@ -168,7 +174,7 @@ def _writable(flag: str, kind: str) -> Callable[[Path | None], Path | None]:
     def check(path: Path | None) -> Path | None:
         from samespot.cli.outputs import check_file, check_folder
 
-        if path is not None:
+        if path is not None and path != Path("-"):
             (check_file if kind == "file" else check_folder)(flag, path)
         return path
 
