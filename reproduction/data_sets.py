@@ -297,12 +297,12 @@ def data_sets(
     """Those at hand: below `data` the folders campus and redkitchen, others by their root; the town always is."""
     unknown = sorted(set(roots) - set(KINDS))
     if unknown:
-        raise InputError(f"--root {unknown[0]}=…: no such data set here; choose one of {', '.join(KINDS)}")
+        raise InputError(f"`root={unknown[0]}=…`: no such data set here; choose one of {', '.join(KINDS)}")
     for name, folder in roots.items():
         if name != "town" and not folder.is_dir():
-            raise InputError(f"--root {name}={folder}: no such folder")
+            raise InputError(f"`root={name}={folder}`: no such folder")
     if data is not None and not data.is_dir():
-        raise InputError(f"--data {data}: no such folder; give the one with campus/ and redkitchen/ in it")
+        raise InputError(f"`data={data}`: no such folder; give the one with campus/ and redkitchen/ in it")
     folders = {"town": work / "town", **roots}
     for name in ("campus", "redkitchen"):
         if name not in folders and data is not None and (data / name).is_dir():

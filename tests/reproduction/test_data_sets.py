@@ -41,13 +41,13 @@ def test_the_town_is_always_at_hand_and_others_where_their_folder_is(data, tmp_p
 @pytest.mark.parametrize(
     ("folder", "roots", "said"),
     [
-        ("nowhere", {}, "--data .*nowhere: no such folder"),
+        ("nowhere", {}, "`data=.*nowhere`: no such folder"),
         (
             None,
             {"moon": "."},
-            "--root moon=…: no such data set here; choose one of campus, town, redkitchen, msls",
+            "`root=moon=…`: no such data set here; choose one of campus, town, redkitchen, msls",
         ),
-        (None, {"msls": "nowhere"}, "--root msls=nowhere: no such folder"),
+        (None, {"msls": "nowhere"}, "`root=msls=nowhere`: no such folder"),
     ],
 )
 def test_a_wrong_folder_is_named(tmp_path, folder, roots, said):

@@ -1,5 +1,6 @@
 """Exact search against float64 brute force, on every engine: random vectors, ties, near-ties and bad rows."""
 
+import re
 import sys
 
 import numpy as np
@@ -301,8 +302,8 @@ def test_progress_rises_to_the_number_of_queries():
         ({"queries": unit(2, 16)}, "16 dims, the map has 32"),
         ({"queries": unit(2)[0]}, "expected floats"),
         ({"places": np.ones((3, 32), dtype=int)}, "expected floats"),
-        ({"device": "tpu"}, "device 'tpu'"),
-        ({"engine": "annoy"}, "engine 'annoy'"),
+        ({"device": "tpu"}, "`device` 'tpu'"),
+        ({"engine": "annoy"}, "`engine` 'annoy'"),
         ({"engine": "faiss", "excluded": lambda q, m: None}, "cannot exclude"),
         ({"excluded": lambda q, m: np.zeros((1, 1), dtype=bool)}, "as long as the descriptors"),
         ({"excluded": lambda q, m: np.zeros((2, 9))}, "float64"),
@@ -337,8 +338,10 @@ def test_a_gpu_that_is_not_there_is_refused():
 def test_faiss_missing_is_said(monkeypatch):
     monkeypatch.setitem(sys.modules, "faiss", None)
     assert search(unit(2), unit(2), 1, device="cpu").rows.tolist() == [[0], [1]]
-    with pytest.raises(InputError, match="faiss is not installed"):
+    with pytest.raises(InputError, match="faiss is not installed") as said:
         search(unit(2), unit(2), 1, device="cpu", engine="faiss")
+    advised = re.findall(r"use `engine=(\w+)`", str(said.value))
+    assert search(unit(2), unit(2), 1, device="cpu", engine=advised[0]).rows.tolist() == [[0], [1]]
 
 
 def test_on_a_gpu_the_same_to_the_last_bit():

@@ -35,6 +35,14 @@ class JsonOutput(Options):
     )
 
 
+class Failed(Exception):  # noqa: N818
+    """Part of the work failed: what there is goes to `--json`, and the exit code is 1."""
+
+    def __init__(self, result: Any) -> None:
+        super().__init__("part of the work failed")
+        self.result = result
+
+
 def command(
     app: typer.Typer, *classes: type[Options], name: str | None = None
 ) -> Callable[[Handler], Handler]:
@@ -56,10 +64,10 @@ def command(
                 result = handler(typed)
             except InputError as error:
                 raise InputError(with_flags(str(error), flags)) from error
-            if to is not None:
-                from samespot.cli.console import write_json  # rich: not before it is needed
-
-                write_json(result, to)
+            except Failed as failed:
+                _write(failed.result, to)
+                raise typer.Exit(1) from None
+            _write(result, to)
 
         given = [_parameter(one, types[key], flags) for key, one in known.items()]
         given.sort(key=lambda one: not _is_argument(known[one.name]))  # stable: arguments first
@@ -71,6 +79,13 @@ def command(
         return handler
 
     return register
+
+
+def _write(result: Any, to: Path | None) -> None:
+    if to is not None:
+        from samespot.cli.console import write_json  # rich: not before it is needed
+
+        write_json(result, to)
 
 
 def flag_of(one: Field[Any]) -> str:

@@ -208,7 +208,7 @@ class DescriptorWriter:
         if size > 0.95 * free:
             raise InputError(
                 f"{self.folder}: the descriptors need {size / 1e9:.1f} GB, and {free / 1e9:.1f} GB of disk are"
-                " free; choose another folder, or --dtype float16"
+                " free; choose another folder, or `dtype=float16`"
             )
         with _one_line(self.folder):
             np.lib.format.open_memmap(self.folder / VECTORS, "w+", self.dtype, self.shape)
