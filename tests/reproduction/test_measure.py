@@ -11,8 +11,8 @@ from reproduction.experiment import Experiment, Store
 from reproduction.measure import Bench
 from reproduction.run import planned, run_matrix
 from reproduction.scores import OVER_DISTANCE, OVER_OVERLAP, per_query
-from samespot.evaluation.run import evaluate_cases
 from samespot.evaluation.protocols import protocol_named
+from samespot.evaluation.run import evaluate_cases
 from samespot.retrieval.descriptors import Descriptors
 from samespot.training.trainer import build_net
 
