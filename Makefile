@@ -24,8 +24,8 @@ lint: $(READY)  ## ruff and mypy
 docs: $(READY)  ## the documentation as a site, into site/
 	$(BIN)/mkdocs build --strict --quiet
 
-bench: $(READY)  ## speed claims, as ratios to a named rival
-	$(BIN)/python benchmarks/labels.py --json benchmarks/labels.json
+bench: $(READY)  ## every benchmark that needs no GPU and no data, small: five minutes on two cores
+	$(BIN)/python benchmarks
 
 clean:
 	rm -rf $(VENV) demo dist build

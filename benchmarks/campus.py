@@ -15,7 +15,6 @@ import json
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +27,9 @@ from samespot.evaluation.protocols import protocol_named
 from samespot.evaluation.results import Variant
 from samespot.evaluation.run import evaluate_cases
 from samespot.evaluation.variants import MAP, Other
+from samespot.images.sources import read_blocks
 from samespot.model.network import PlaceNet
+from samespot.model.pooling import GeM
 from samespot.overlap.rules import label_pairs, label_within
 from samespot.overlap.task import preset_tasks
 from samespot.places.table import Places
@@ -36,7 +37,7 @@ from samespot.retrieval.descriptors import Descriptors
 from samespot.training.options import TrainingOptions
 from samespot.training.presets import preset_options
 from samespot.training.sets import LabelledSet
-from samespot.training.trainer import train
+from samespot.training.trainer import build_net, train
 
 DIMS = (32, 64, 128, 256, 512)
 TRAINING = "training photos"
@@ -146,7 +147,7 @@ def main() -> None:
     lines: list[dict[str, Any]] = []
     if asked.untrained:
         options = preset_options("campus", **common)
-        net = PlaceNet(options.backbone, options.pool, weights=options.weights, image_size=options.image_size)
+        net = build_net(options)
         lines.append(
             {
                 "recipe": "off the shelf",
@@ -236,16 +237,15 @@ def _evaluate(net: PlaceNet, data: dict[str, Any], keep: Path | None = None) -> 
         if how in plain.curves
     }
     found["acceptance"] = {v.name: v.curves["acceptance"]["at"] for v in done.evaluation.variants}
-    found["pooling exponent"] = float(net.pool.p.detach()) if hasattr(net.pool, "p") else None
+    found["pooling exponent"] = float(net.pool.p.detach()) if isinstance(net.pool, GeM) else None
     return found
 
 
 def _describe(net: PlaceNet, data: dict[str, Any], table: Places, name: str) -> Descriptors:
     """Images are decoded once for each size and stay in memory."""
-    key = (name, net.preprocessing.size)
+    key = f"{name} {net.preprocessing.size}"
     if key not in data:
-        with ThreadPoolExecutor(16) as pool:
-            data[key] = torch.cat(list(pool.map(lambda path: net.preprocessing.read([path]), table.images)))
+        data[key] = torch.cat(list(read_blocks(table.images, net.preprocessing, torch.device("cpu"), 64)))
     with torch.no_grad():
         vectors = net.describe_images(data[key], batch_size=256).float().cpu().numpy()
     return Descriptors(None, vectors, {"bad": {}})

@@ -27,17 +27,11 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from samespot.images.sources import wait_for
+from samespot.devices import device_named, precision_name, tuned_for
+from samespot.images.sources import read_blocks, wait_for
 from samespot.model.network import PlaceNet
 from samespot.places.table import Places
-from samespot.retrieval.describe import (
-    Describer,
-    default_batch_size,
-    describe,
-    device_named,
-    precision_name,
-    tuned_for,
-)
+from samespot.retrieval.describe import Describer, default_batch_size, describe
 
 WARM_UP = 4  # blocks before the clock starts
 REFERENCE_BATCH, REFERENCE_WORKERS = 16, 4
@@ -84,9 +78,9 @@ def measure_compute(
     """The network alone: one batch of images, on the device from the start."""
     describer = Describer(net, device, precision_name("auto", device), "float32", batch)
     some = [places.images[i % len(places)] for i in range(batch)]
-    images = net.preprocessing.read(some).to(device)
+    images = torch.cat(list(read_blocks(some, net.preprocessing, device)))
     reset_peak(device)
-    with tuned_for(device):
+    with tuned_for(device, threads=1):
         for _ in range(WARM_UP):
             describer(images)
         wait_for(device)

@@ -22,6 +22,7 @@ from reproduction.data_sets import TRAINING, DataSet
 from reproduction.experiment import ELSEWHERE, Answers, Cost, Experiment, Floats, Result, digest_of, written
 from reproduction.matrix import options_of
 from reproduction.scores import precision_by_query
+from samespot.devices import device_named, precision_name
 from samespot.errors import InputError
 from samespot.evaluation.metrics import distances_to_retrieved, gains, ideal_gains
 from samespot.evaluation.options import EvaluateOptions
@@ -37,7 +38,7 @@ from samespot.model.network import PlaceNet
 from samespot.model.weights import hub_is_reachable, wheel_version
 from samespot.places.table import Places
 from samespot.progress import Progress
-from samespot.retrieval.describe import Describer, default_batch_size, describe, device_named, precision_name
+from samespot.retrieval.describe import Describer, default_batch_size, describe
 from samespot.retrieval.descriptors import Descriptors
 from samespot.training.options import FREE, TrainingOptions
 from samespot.training.sets import LabelledSet

@@ -6,7 +6,7 @@ import torch
 from PIL import Image
 
 from samespot.errors import InputError
-from samespot.images.preprocess import Preprocessing
+from samespot.images.preprocess import Normalise, Preprocessing
 from samespot.images.reading import read_image
 
 CAFFE = Preprocessing(
@@ -31,6 +31,18 @@ def test_normalisation_by_hand():
     )
     bgr = CAFFE.normalise(red).flatten()
     assert bgr.tolist() == pytest.approx([0 - 103.939, 51 - 116.779, 255 - 123.68], rel=1e-5)
+
+
+def test_a_network_on_the_device_gets_the_same_numbers(photo):
+    """Whole batches in training and describing, single images elsewhere: one arithmetic."""
+    pixels = torch.from_numpy(photo).permute(2, 0, 1)[None].repeat(3, 1, 1, 1)
+    for how in (Preprocessing(size=(40, 60)), CAFFE):
+        whole = Normalise(how, torch.device("cpu"))(pixels)
+        assert torch.equal(
+            whole, Normalise(how, torch.device("cpu"))(pixels.float())
+        )  # augmented ones are floats
+        assert torch.equal(whole[:1], how.normalise(pixels[:1]))
+        assert whole.is_contiguous(memory_format=torch.channels_last)
 
 
 def test_resize_agrees_with_pillow(photo):
@@ -132,12 +144,3 @@ def test_what_is_no_image_is_named(tmp_path, content):
 def test_a_missing_image_is_named(tmp_path):
     with pytest.raises(InputError, match=r"nowhere.jpg: cannot read"):
         read_image(tmp_path / "nowhere.jpg")
-
-
-def test_reading_several_brings_them_to_one_size(tmp_path, photo):
-    Image.fromarray(photo).save(tmp_path / "a.png")
-    Image.fromarray(photo[:20]).save(tmp_path / "b.png")
-    preprocessing = Preprocessing(size=(10, 16))
-    found = preprocessing.read([tmp_path / "a.png", tmp_path / "b.png"])
-    assert found.shape == (2, 3, 10, 16)
-    assert preprocessing.read([]).shape == (0, 3, 10, 16)

@@ -9,32 +9,66 @@ from PIL import Image
 
 from samespot.errors import InputError
 from samespot.images import sources as images_module
-from samespot.images.prefetch import Prefetched
+from samespot.images.listing import PathList
+from samespot.images.prefetch import Block, Prefetched, read_ahead
 from samespot.images.preprocess import Preprocessing
-from samespot.images.sources import BadImages, FileImages, keep_images, require_room
-from samespot.training.batches import Batches
-from samespot.training.sets import images_of
-from samespot.training.trainer import train
+from samespot.images.sources import BadImages, FileImages, keep_images, read_blocks, require_room
 
 CPU = torch.device("cpu")
 SMALL = Preprocessing(size=(24, 32))
 
 
-def test_each_image_is_read_once_and_put_where_asked(photo_set, monkeypatch):
-    images = images_of([photo_set])
+@pytest.fixture
+def photos(tmp_path) -> PathList:
+    """Twelve small coloured JPEGs."""
+    dice = np.random.default_rng(7)
+    paths = [tmp_path / f"{i}.jpg" for i in range(12)]
+    for path in paths:
+        Image.fromarray(dice.integers(0, 256, (6, 8, 3), dtype=np.uint8)).resize((64, 48)).save(path)
+    return PathList(paths)
+
+
+def three(step: int) -> Block:
+    """Some images for each step."""
+    return Block(np.arange(3), (step + np.array([0, 5, 0])) % 12)
+
+
+def test_each_image_is_read_once_and_put_where_asked(photos, monkeypatch):
     read = []
     original = images_module.read_image
     monkeypatch.setattr(images_module, "read_image", lambda path: read.append(path.name) or original(path))
     wanted = np.array([7, 2, 7, 0, 2])
-    loaded = FileImages(images, SMALL, CPU, workers=2).load(wanted)
+    loaded = FileImages(photos, SMALL, CPU, workers=2).load(wanted)
     assert sorted(read) == ["0.jpg", "2.jpg", "7.jpg"]
-    expected = SMALL.read([photo_set.queries.images[i] for i in wanted])
+    expected = torch.cat([SMALL.resize(original(photos.path(i))[None]) for i in wanted])
     assert torch.equal(loaded.values, expected)
     assert loaded.good.all()
 
 
-def test_images_kept_in_memory_are_the_same(photo_set):
-    files = FileImages(images_of([photo_set]), SMALL, CPU)
+def test_files_of_several_sizes_come_in_blocks_of_one(tmp_path):
+    for name, size in (("a", (60, 40)), ("b", (60, 20)), ("c", (10, 10))):
+        Image.new("RGB", size, (9, 8, 7)).save(tmp_path / f"{name}.png")
+    paths = [tmp_path / f"{name}.png" for name in "abc"]
+    blocks = list(read_blocks(paths, SMALL, CPU, at_once=2))
+    assert [tuple(block.shape) for block in blocks] == [(2, 3, 24, 32), (1, 3, 24, 32)]
+    assert all((block == torch.tensor([9, 8, 7])[:, None, None]).all() for block in blocks)
+    with pytest.raises(InputError, match=r"nowhere\.png: cannot read the image .*; check the path$"):
+        list(read_blocks([*paths, tmp_path / "nowhere.png"], SMALL, CPU))
+
+
+@pytest.mark.parametrize("readers", [1, 2, 3])
+def test_blocks_are_read_ahead_in_order(photos, readers):
+    files = FileImages(photos, SMALL, CPU)
+    numbers = np.array([5, 3, 11, 0, 7])
+    blocks = [Block(rows, numbers[rows]) for rows in (np.arange(2), np.arange(2, 4), np.arange(4, 5))]
+    with read_ahead(files, blocks, CPU, depth=2, readers=readers) as ahead:
+        found = [(block.part, loaded.values) for block, loaded in ahead]
+    assert [part for part, _ in found] == [slice(0, 2), slice(2, 4), slice(4, 5)]
+    assert torch.equal(torch.cat([values for _, values in found]), files.load(numbers).values)
+
+
+def test_images_kept_in_memory_are_the_same(photos):
+    files = FileImages(photos, SMALL, CPU)
     ticks = []
     kept = keep_images(files, CPU, ticks.append)
     assert sum(ticks) == 12
@@ -42,49 +76,46 @@ def test_images_kept_in_memory_are_the_same(photo_set):
     assert torch.equal(kept.load(wanted).values, files.load(wanted).values)
 
 
-def test_batches_come_in_order_with_their_images(photo_set):
-    batches = Batches([photo_set], "A", 4)
-    files = FileImages(batches.images, SMALL, CPU)
-    prefetched = Prefetched(batches, files, range(3, 9), 2, CPU)
+def test_batches_come_in_order_with_their_images(photos):
+    files = FileImages(photos, SMALL, CPU)
+    prefetched = Prefetched(three, files, range(3, 9), 2, CPU)
     seen = 0
     for (batch, loaded), step in zip(prefetched, range(3, 9), strict=True):
-        assert batch.step == step
+        assert batch.images[0] == step
         assert torch.equal(loaded.values, files.load(batch.images).values)
         seen += 1
     assert seen == 6
 
 
-def test_an_error_while_reading_ahead_reaches_the_loop(photo_set):
+def test_an_error_while_reading_ahead_reaches_the_loop(photos):
     def draw(step):
         if step == 2:
             raise InputError("no more")
-        return Batches([photo_set], "A", 4)(step)
+        return three(step)
 
-    files = FileImages(images_of([photo_set]), SMALL, CPU)
-    prefetched = Prefetched(draw, files, range(10), 2, CPU)
+    prefetched = Prefetched(draw, FileImages(photos, SMALL, CPU), range(10), 2, CPU)
     steps = []
     with pytest.raises(InputError, match="no more"):
-        steps.extend(batch.step for batch, _ in prefetched)
+        steps.extend(int(batch.images[0]) for batch, _ in prefetched)
     assert steps == [0, 1]
     prefetched.close()
     assert not prefetched._thread.is_alive()
 
 
-def test_reading_ahead_can_be_given_up(photo_set):
-    files = FileImages(images_of([photo_set]), SMALL, CPU)
-    prefetched = Prefetched(Batches([photo_set], "A", 4), files, range(10**9), 2, CPU)
-    assert next(iter(prefetched))[0].step == 0
+def test_reading_ahead_can_be_given_up(photos):
+    prefetched = Prefetched(three, FileImages(photos, SMALL, CPU), range(10**9), 2, CPU)
+    assert next(iter(prefetched))[0].images[0] == 0
     prefetched.close()
     assert not prefetched._thread.is_alive()
 
 
-def test_bad_images_fail_or_are_recorded(street_of_photos, tmp_path):
-    street = street_of_photos(tmp_path, 4)
-    (tmp_path / "2.jpg").write_bytes(b"")
-    with pytest.raises(InputError, match=r"2\.jpg: the file is empty"):
-        FileImages(images_of([street]), SMALL, CPU).load(np.arange(4))
+def test_bad_images_fail_or_are_recorded(photos):
+    photos.path(2).write_bytes(b"")
+    for bad, advice in ((None, ""), (BadImages("fail"), "; or pass `on_bad_image=skip`")):
+        with pytest.raises(InputError, match=rf"2\.jpg: the file is empty.* table{advice}$"):
+            FileImages(photos, SMALL, CPU, bad=bad).load(np.arange(4))
     bad = BadImages("skip")
-    loaded = FileImages(images_of([street]), SMALL, CPU, bad=bad).load(np.array([2, 1, 2]))
+    loaded = FileImages(photos, SMALL, CPU, bad=bad).load(np.array([2, 1, 2]))
     assert loaded.good.tolist() == [False, True, False]
     assert (loaded.values[[0, 2]] == 0).all()
     assert list(bad.reasons) == [2]
@@ -112,11 +143,6 @@ def test_turned_jpegs_are_left_to_the_processor(tmp_path):
     raw = io.BytesIO()
     photo.save(raw, "JPEG")
     assert images_module._orientation(raw.getvalue()) == 1
-
-
-def test_decoding_on_a_gpu_needs_one(photo_set, tiny, tmp_path):
-    with pytest.raises(InputError, match="`decode=gpu` needs a CUDA device"):
-        train(tiny.with_changes(decode="gpu"), [photo_set], tmp_path / "run")
 
 
 def test_what_would_not_fit_is_refused_first():

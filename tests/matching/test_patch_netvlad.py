@@ -6,6 +6,7 @@ import torch
 from PIL import Image
 
 from samespot import InputError, Places
+from samespot.images.reading import read_image
 from samespot.matching import map_features
 from samespot.matching.mutual import mutual_nearest
 from samespot.matching.options import PatchOptions
@@ -151,7 +152,7 @@ def test_kept_patches_are_those_of_the_photo(net, shifted, tmp_path):
     assert by.cells == (8, 10)
     assert kept.shape == (8, (7 * 9 + 6 * 8) * 4)
     assert by.facts["dims of a patch"] == 4
-    image = net.preprocessing(net.preprocessing.read(places.images[5:6]))
+    image = net.preprocessing(read_image(places.images[5])[None])
     with torch.no_grad():
         features = torch.nn.Sequential(*net.stages.values())(image)
         twos, _ = patch_descriptors(features, net.pool, (2, 3))

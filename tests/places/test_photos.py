@@ -102,23 +102,23 @@ def test_photos_without_position_are_counted_and_three_named(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "gps",
+    ("gps", "why"),
     [
-        {
-            1: "N",
-            2: (IFDRational(0, 0),) * 3,
-            3: "E",
-            4: (IFDRational(0, 0),) * 3,
-        },  # what some phones write without a fix
-        {1: "N", 2: (148.0, 0.0, 0.0), 3: "E", 4: (11.0, 0.0, 0.0)},
-        {1: "N", 2: (48.0, 8.0, 14.4)},
-        {17: 90.0},
+        # what some phones write without a fix
+        ({1: "N", 2: (IFDRational(0, 0),) * 3, 3: "E", 4: (IFDRational(0, 0),) * 3}, photos.BROKEN),
+        ({1: "N", 2: (148.0, 0.0, 0.0), 3: "E", 4: (11.0, 0.0, 0.0)}, photos.BROKEN),
+        ({1: "N", 2: (48.0, 75.0, 0.0), 3: "E", 4: (11.0, 0.0, 0.0)}, photos.BROKEN),
+        ({1: "N", 2: (48.0, 8.0, 14.4)}, photos.NO_GPS),
+        ({17: 90.0}, photos.NO_GPS),
+        # a position in the other hemisphere is worse than none, so it is never guessed
+        ({2: (48.0, 8.0, 14.4), 4: (11.0, 34.0, 30.36)}, photos.NO_SIDE),
+        ({1: "N", 2: (48.0, 8.0, 14.4), 3: "?", 4: (11.0, 34.0, 30.36)}, photos.NO_SIDE),
     ],
 )
-def test_broken_positions_count_as_none(tmp_path, gps):
+def test_broken_positions_are_left_out_and_counted_by_their_reason(tmp_path, gps, why):
     shoot(tmp_path / "good.jpg", MUNICH)
     shoot(tmp_path / "bad.jpg", gps)
-    assert photos.read(tmp_path).dropped == {"no GPS in EXIF": 1}
+    assert photos.read(tmp_path).dropped == {why: 1}
 
 
 def test_a_broken_direction_or_time_is_only_unknown(tmp_path):

@@ -330,7 +330,7 @@ def test_a_gpu_that_is_not_there_is_refused():
 
     if torch.cuda.is_available():
         pytest.skip("there is a GPU")
-    with pytest.raises(InputError, match="torch sees 0 GPUs"):
+    with pytest.raises(InputError, match="`device=cuda`: torch sees no GPU"):
         search(unit(2), unit(3), 1, device="cuda")
 
 

@@ -117,7 +117,7 @@ def test_batches_fit_the_loss_unless_they_are_chosen():
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_nothing_typed_leaves_a_preset_as_it_is(name):
-    assert options_of(name) == PRESETS[name].options
+    assert options_of(name) == preset_options(name)
 
 
 def test_typed_epochs_replace_the_steps_of_a_preset():

@@ -74,7 +74,7 @@ def evaluate(typed: dict[str, Any]) -> Any:
     evaluation_tables(done.evaluation)
     console.notes_of(*(table for case in done.cases for table in (case.queries, case.places)))
     console.files_written([*done.files, *pictures])
-    return done.evaluation
+    return done.evaluation.to_json()
 
 
 @dataclass(frozen=True)
@@ -116,10 +116,10 @@ class ProtocolsOptions(Options):
 def protocols(typed: dict[str, Any]) -> Any:
     """List the evaluation protocols: which queries, what counts as found, what is never retrieved."""
     from samespot.cli.evaluation_screen import protocol_page, protocols_table
-    from samespot.evaluation.protocols import PROTOCOLS, protocol_named
+    from samespot.evaluation.protocols import list_protocols, protocol_named
 
     name = ProtocolsOptions.of(typed).name
-    chosen = list(PROTOCOLS.values()) if name is None else [protocol_named(name)]
+    chosen = list_protocols() if name is None else [protocol_named(name)]
     if name is None:
         protocols_table(chosen)
     else:

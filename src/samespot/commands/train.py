@@ -10,7 +10,7 @@ from typing import Any
 from samespot.cli.console import refuse_absent_gpu
 from samespot.errors import InputError
 from samespot.overlap.labels import PairLabels
-from samespot.overlap.rules import SoftDistance, Within, parse_within
+from samespot.overlap.rules import SoftDistance, Within
 from samespot.overlap.task import LabelTask, preset_named, preset_tasks, run_task
 from samespot.places.catalogue import open_places
 from samespot.progress import Progress
@@ -20,8 +20,6 @@ from samespot.training.sets import LabelledSet
 from samespot.training.strategies import strategy_named
 from samespot.training.validation import Validation
 from samespot.training.validation_sets import preset_validation
-
-WITHIN = "25m"
 
 
 def training_options(asked: TrainingData, typed: dict[str, Any]) -> TrainingOptions:
@@ -94,5 +92,4 @@ def _validation(asked: TrainingData) -> Validation | None:
         return None
     queries = open_places(asked.validate)
     places = open_places(asked.validate_map, onto=queries.projection)
-    limits = parse_within(asked.within or WITHIN)
-    return Validation.within(queries, places, limits.metres, limits.degrees)
+    return Validation.within(queries, places, asked.within.metres, asked.within.degrees)

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from samespot.errors import InputError
 from samespot.options import Options, about, ineffective, option, parse_sizes
 from samespot.overlap.rules import RADIUS, THETA, Within, parse_within
+from samespot.places.catalogue import protocol_names
 
 WhitenOn = Literal["map", "train", "both"]
 _WHITENING, _TRUST = "Whitening and calibration", "When to trust a match"
@@ -22,6 +23,8 @@ class EvaluateOptions(Options):
     protocol: str | None = option(
         None,
         "A protocol; `samespot protocols` lists them. Or give `map` and `queries`.",
+        choices=protocol_names,
+        metavar="PROTOCOL",
         argument=True,
     )
     root: Path = option(Path(), "Folder of the protocol's data set, or the folder above it.")

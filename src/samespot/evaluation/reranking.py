@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from samespot.devices import device_named
 from samespot.evaluation.cases import Case
 from samespot.evaluation.variants import MAP, Other
 from samespot.matching.local_features import XFeat, photo_size
@@ -15,7 +16,6 @@ from samespot.matching.reranker import FeatureStore, Reranking
 from samespot.model.network import PlaceNet
 from samespot.places.table import Places
 from samespot.progress import Progress
-from samespot.retrieval.describe import device_named
 from samespot.retrieval.descriptors import Descriptors
 from samespot.retrieval.options import DescribeOptions
 

@@ -116,9 +116,13 @@ class Evaluation:
             },
         }
 
+    def to_json(self) -> Any:
+        """As plain json: no arrays, and null for what is no number."""
+        return _plain(self.to_dict())
+
     def save(self, path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(_plain(self.to_dict()), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        text = json.dumps(self.to_json(), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
         write_whole(path, (text + "\n").encode())
         return path
 

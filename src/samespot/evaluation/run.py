@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import samespot
+from samespot.devices import device_named
 from samespot.evaluation.calibration import IsotonicCalibration
 from samespot.evaluation.cases import Case, sequence_descriptors
 from samespot.evaluation.folder import write_evaluation
@@ -37,7 +38,7 @@ from samespot.overlap.labels import PairLabels
 from samespot.places.catalogue import open_places
 from samespot.places.table import Places
 from samespot.progress import Progress
-from samespot.retrieval.describe import describe, device_named
+from samespot.retrieval.describe import describe
 from samespot.retrieval.descriptors import Descriptors, facts_in
 from samespot.retrieval.options import DescribeOptions
 from samespot.retrieval.search import Found

@@ -52,15 +52,15 @@ def _features(net: PlaceNet, images: Sequence[Path]) -> Iterator[Tensor]:
     """The last feature map (n, c, h, w) of a few photos at a time, float32."""
     import torch
 
+    from samespot.images.sources import read_blocks
     from samespot.model.backbone import run_stages
 
     device, was_training = next(net.parameters()).device, net.training
     net.eval()
     try:
         with torch.inference_mode():
-            for start in range(0, len(images), TOGETHER):
-                pixels = net.preprocessing.read(images[start : start + TOGETHER])
-                yield run_stages(net.stages.values(), net.preprocessing(pixels.to(device))).float()
+            for pixels in read_blocks(images, net.preprocessing, device, TOGETHER):
+                yield run_stages(net.stages.values(), net.preprocessing(pixels)).float()
     finally:
         net.train(was_training)
 

@@ -1,13 +1,36 @@
-"""`ImageList`: every image of some tables by one number."""
+"""Images by number: `ImageList` those of tables, `PathList` those of a list of files."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from samespot.places.table import Places
+
+
+class Images(Protocol):
+    """Files by number."""
+
+    def __len__(self) -> int: ...
+
+    def path(self, number: int) -> Path: ...
+
+
+class PathList:
+    """Files by their place in a list."""
+
+    def __init__(self, paths: Sequence[str | Path]) -> None:
+        self._paths = [Path(path) for path in paths]
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def path(self, number: int) -> Path:
+        return self._paths[number]
 
 
 class ImageList:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -18,13 +19,25 @@ _cuda: Any = torch.cuda  # its streams and events carry no types
 
 
 class Drawn(Protocol):
-    """Anything whose images are to be loaded: a batch, or a block of images to describe."""
+    """Anything whose images are to be loaded: a batch to learn from, or a `Block`."""
 
     @property
     def images(self) -> NDArray[np.int64]: ...
 
 
 D = TypeVar("D", bound=Drawn)
+
+
+@dataclass(frozen=True)
+class Block:
+    """Images to be looked at together."""
+
+    rows: NDArray[np.int64]  # (n,) where they are among all that are looked at, without a gap
+    images: NDArray[np.int64]  # (n,) their numbers
+
+    @property
+    def part(self) -> slice:
+        return slice(int(self.rows[0]), int(self.rows[-1]) + 1)
 
 
 @dataclass(frozen=True)
@@ -94,3 +107,33 @@ class Prefetched(Generic[D]):
             except queue.Full:
                 continue
         return None
+
+
+@contextmanager
+def read_ahead(
+    source: Source, blocks: Sequence[Block], device: torch.device, depth: int = 1, readers: int = 1
+) -> Iterator[Iterator[tuple[Block, Loaded]]]:
+    """The blocks in order, with their images. Each of the readers is `depth` of its blocks ahead.
+
+    With two readers, decoders work on the next block while one waits for the last image of its own.
+    """
+    some: list[Prefetched[Block]] = []
+    try:
+        for first in range(readers):
+            mine = range(first, len(blocks), readers)
+            some.append(Prefetched(blocks.__getitem__, source, mine, depth, device))
+        yield _in_turn(some)
+    finally:
+        for reader in some:
+            reader.close()
+
+
+def _in_turn(readers: list[Prefetched[Block]]) -> Iterator[tuple[Block, Loaded]]:
+    """A block of the first reader, one of the second, …"""
+    sources = [iter(reader) for reader in readers]
+    while True:
+        for source in sources:
+            try:
+                yield next(source)
+            except StopIteration:
+                return

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -12,7 +11,6 @@ from torch import Tensor
 from torch.nn import functional
 
 from samespot.errors import InputError
-from samespot.images.reading import read_image
 
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
@@ -62,16 +60,7 @@ class Preprocessing:
 
     def normalise(self, images: Tensor) -> Tensor:
         """RGB (n, 3, h, w) with values in 0..255 -> float32, reordered and normalised; no resize."""
-        mean, std = (_per_channel(numbers, images.device) for numbers in (self.mean, self.std))
-        values = images.float() * (self.value_range / 255.0)
-        if self.channels == "BGR":
-            values = values.flip(1)
-        return (values - mean) / std
-
-    def read(self, paths: Iterable[str | Path]) -> Tensor:
-        """Image files -> uint8 RGB (n, 3, *size)."""
-        images = [self.resize(read_image(path)[None]) for path in paths]
-        return torch.cat(images) if images else torch.empty((0, 3, *self.size), dtype=torch.uint8)
+        return Normalise(self, images.device)(images)
 
     def to_dict(self) -> dict[str, Any]:
         return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(self).items()}
@@ -96,14 +85,29 @@ class Preprocessing:
             raise InputError(f"preprocessing holds a value of the wrong kind: {error}") from None
 
 
+class Normalise:
+    """RGB images (n, 3, h, w) with values in 0..255 -> the float32 numbers that a network expects, channels last.
+
+    The constants are on the device from the start: copying them for each batch would make the host wait for a GPU.
+    """
+
+    def __init__(self, how: Preprocessing, device: torch.device) -> None:
+        self._blue_first = how.channels == "BGR"
+        constants = torch.tensor([how.mean, how.std], dtype=torch.float32) * (255.0 / how.value_range)
+        self._mean: Tensor
+        self._std: Tensor
+        self._mean, self._std = constants.to(device)[:, :, None, None]
+
+    def __call__(self, images: Tensor) -> Tensor:
+        pixels = images.flip(1) if self._blue_first else images
+        # reordered while they are bytes, and shifted while they become numbers: less to move
+        return (pixels.contiguous(memory_format=torch.channels_last) - self._mean).div_(self._std)
+
+
 def _numbers(values: Sequence[Any], kind: type, count: int) -> Any:
     if len(values) != count:
         raise InputError(f"preprocessing: expected {count} numbers, got {list(values)}")
     return tuple(kind(v) for v in values)
-
-
-def _per_channel(numbers: tuple[float, ...], device: torch.device) -> Tensor:
-    return torch.tensor(numbers, dtype=torch.float32, device=device)[:, None, None]
 
 
 def _bilinear(images: Tensor, size: tuple[int, int]) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from samespot.errors import InputError
-from samespot.images.listing import ImageList
+from samespot.images.listing import Images, PathList
 from samespot.images.preprocess import Preprocessing
 from samespot.images.reading import read_image
 
@@ -43,14 +43,15 @@ class Source(Protocol):
 
 @dataclass
 class BadImages:
-    """Images that could not be read: number -> reason. With "fail" the first one ends the run."""
+    """Images that could not be read: number -> reason. Unless they are skipped, the first one is an error."""
 
-    on_bad_image: Literal["fail", "skip"] = "fail"
+    on_bad_image: Literal["fail", "skip"] | None = None  # None: the user has no such option
     reasons: dict[int, str] = field(default_factory=dict)
 
     def add(self, number: int, error: InputError) -> None:
-        if self.on_bad_image == "fail":
-            raise InputError(f"{error}; or pass `on_bad_image=skip`") from None
+        if self.on_bad_image != "skip":
+            advice = "; or pass `on_bad_image=skip`" if self.on_bad_image is not None else ""
+            raise InputError(f"{error}{advice}") from None
         self.reasons[number] = str(error)
 
 
@@ -59,7 +60,7 @@ class FileImages:
 
     def __init__(
         self,
-        images: ImageList,
+        images: Images,
         preprocessing: Preprocessing,
         device: torch.device,
         *,
@@ -93,11 +94,12 @@ class FileImages:
 
     def _decode(self, paths: list[Path]) -> tuple[Tensor, dict[int, InputError]]:
         """(n, 3, *size) on the processor, in memory that the GPU can fetch from; black where reading failed."""
-        pixels = torch.empty(
-            (len(paths), 3, *self.preprocessing.size),
-            dtype=torch.uint8,
-            pin_memory=self.device.type == "cuda",
-        )
+        with torch.inference_mode(False):  # else threads that are not in that mode could not write into it
+            pixels = torch.empty(
+                (len(paths), 3, *self.preprocessing.size),
+                dtype=torch.uint8,
+                pin_memory=self.device.type == "cuda",
+            )
 
         def read(at: int) -> InputError | None:
             try:
@@ -195,6 +197,18 @@ def keep_images(files: FileImages, device: torch.device, tick: Callable[[int], N
         tick(len(numbers))
     wait_for(values.device)
     return Kept(values, good, device)
+
+
+def read_blocks(
+    paths: Sequence[str | Path], preprocessing: Preprocessing, device: torch.device, at_once: int = 16
+) -> Iterator[Tensor]:
+    """Image files as uint8 RGB (n, 3, *size) on the device, some at a time; one that cannot be read is an error."""
+    files = FileImages(PathList(paths), preprocessing, device)
+    try:
+        for numbers in in_blocks(len(paths), at_once):
+            yield files.load(numbers).values
+    finally:
+        files.close()
 
 
 def wait_for(device: torch.device) -> None:

@@ -76,3 +76,13 @@ def _fold_pair(module: nn.Module, conv_name: str, norm_name: str) -> None:
     # timm's norms carry their activation
     activation = getattr(norm, "act", None)
     module.set_submodule(norm_name, activation if isinstance(activation, nn.Module) else nn.Identity())
+
+
+def ready(trunk: nn.Module, device: torch.device, half: torch.dtype | None) -> nn.Module:
+    """A folded trunk where it is to run and as it is fastest: channels last, in half precision where there is one."""
+    trunk = trunk.to(device).to(memory_format=torch.channels_last)
+    if half is not None:  # autocast would cast these same weights again for each batch
+        for module in trunk.modules():
+            if isinstance(module, nn.Conv2d | nn.Linear):
+                module.to(half)
+    return trunk

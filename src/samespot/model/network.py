@@ -9,7 +9,7 @@ can be computed once and kept.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ from torch.nn import functional
 import samespot
 from samespot.errors import InputError
 from samespot.images.preprocess import Preprocessing
+from samespot.images.sources import read_blocks
 from samespot.model.backbone import build_trunk, run_stages
 from samespot.model.checkpoint import listed, read_folder, tensors_digest, write_folder
 from samespot.model.folding import fold_batch_norms
@@ -147,12 +148,14 @@ class PlaceNet(nn.Module):
         if isinstance(images, str | Path):
             images = [images]
         device = next(self.parameters()).device
+        if isinstance(images, Tensor):
+            starts = range(0, len(images), batch_size)
+            blocks: Iterable[Tensor] = (images[start : start + batch_size].to(device) for start in starts)
+        else:
+            blocks = read_blocks(images, self.preprocessing, device, batch_size)
         parts = [torch.empty((0, self.descriptor_size))]
         with _evaluating(self), torch.inference_mode():
-            for start in range(0, len(images), batch_size):
-                some = images[start : start + batch_size]
-                pixels = some if isinstance(some, Tensor) else self.preprocessing.read(some)
-                parts.append(self(self.preprocessing(pixels.to(device))).cpu())
+            parts += [self(self.preprocessing(pixels)).cpu() for pixels in blocks]
         return torch.cat(parts)
 
     # ---- what is trained ----

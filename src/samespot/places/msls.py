@@ -11,9 +11,10 @@ import pandas as pd
 
 from samespot.errors import InputError
 from samespot.places.catalogue import MissingImages
+from samespot.places.csv_files import load_table
 from samespot.places.geodesy import to_metres, utm_zone
 from samespot.places.photo_sets import PhotoSet
-from samespot.places.table import Places, load_table
+from samespot.places.table import Places
 from samespot.places.wording import first_few, unknown_part
 
 TRAIN_CITIES = (

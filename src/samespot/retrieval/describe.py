@@ -6,42 +6,35 @@ Under torchrun every process calls `describe` and does its share of the blocks, 
 from __future__ import annotations
 
 import copy
-import os
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 import torch
-import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from samespot.devices import Processes, device_named, half_of, joined, mixed, precision_name, tuned_for
 from samespot.errors import InputError
 from samespot.images.listing import ImageList
-from samespot.images.prefetch import Prefetched
+from samespot.images.prefetch import Block, read_ahead
+from samespot.images.preprocess import Normalise
 from samespot.images.sources import BadImages, FileImages, Loaded, require_room
-from samespot.model.folding import fold_batch_norms
+from samespot.model.folding import fold_batch_norms, ready
 from samespot.model.network import PlaceNet
 from samespot.places.table import Places
 from samespot.progress import Progress
 from samespot.retrieval.descriptors import Begun, Descriptors, DescriptorWriter, about, facts_in
 from samespot.retrieval.options import DescribeOptions, Dtype
-from samespot.training.batches import Batch
 
-T = TypeVar("T")
-
-# two readers take turns: while one waits for the last image of its block, the decoders work on the next block
-READERS = 2
+READERS = 2  # of blocks ahead of the network
 IN_FLIGHT = 2  # blocks that a GPU was given and that are not fetched yet
 ON_CPU, ON_GPU, ON_LARGE_GPU = 16, 64, 256  # images at once
 LARGE_GPU = 40e9  # bytes
-PATIENCE = timedelta(days=7)  # for processes whose share takes longer
 _cuda: Any = torch.cuda  # its events carry no types
 
 
@@ -117,12 +110,16 @@ def _fill(
         tell(len(vectors))
 
     store.open()
-    readers: list[Prefetched[Batch]] = []
+    numbers = [np.arange(*block) for block in blocks]
     try:
-        with tuned_for(device):
-            readers += _readers(files, blocks, device)
-            for batch, loaded in _in_turn(readers):
-                on_the_way.append(describer.send(int(batch.images[0]), loaded))
+        with (
+            tuned_for(device, threads=1),
+            read_ahead(
+                files, [Block(rows, rows) for rows in numbers], device, readers=READERS
+            ) as ahead_of_us,
+        ):
+            for read, loaded in ahead_of_us:
+                on_the_way.append(describer.send(read.part.start, loaded))
                 if len(on_the_way) > ahead:
                     keep(on_the_way.popleft())
             for block in on_the_way:
@@ -133,35 +130,9 @@ def _fill(
             f"{max(1, describer.batch_size // 2)}`"
         ) from None
     finally:
-        for reader in readers:
-            reader.close()
         files.close()
         store.close()
     return dict(files.bad.reasons)
-
-
-def _readers(
-    files: FileImages, blocks: list[tuple[int, int]], device: torch.device
-) -> list[Prefetched[Batch]]:
-    nothing = np.empty(0, dtype=np.int64)
-
-    def draw(step: int) -> Batch:
-        rows = np.arange(*blocks[step])
-        return Batch(step, nothing, nothing, nothing, np.empty(0, np.float32), rows, nothing, 0)
-
-    steps = [range(first, len(blocks), READERS) for first in range(READERS)]
-    return [Prefetched(draw, files, some, 1, device) for some in steps]
-
-
-def _in_turn(readers: list[Prefetched[Batch]]) -> Iterator[tuple[Batch, Loaded]]:
-    """A block of the first reader, one of the second, …: the blocks in order."""
-    sources = [iter(reader) for reader in readers]
-    while True:
-        for source in sources:
-            try:
-                yield next(source)
-            except StopIteration:
-                return
 
 
 def blocks_left(count: int, size: int, done: list[tuple[int, int]] | None = None) -> list[tuple[int, int]]:
@@ -191,29 +162,19 @@ class Describer:
         batch_size: int = 16,
     ) -> None:
         self.device, self.batch_size = device, batch_size
-        self.half = torch.bfloat16 if precision == "bf16" else None
+        self.half = half_of(precision)
         self.dtype = torch.float16 if dtype == "float16" else torch.float32
         # folded on the CPU, in full precision: TF32 would blur the check that folding changes nothing
         stages = copy.deepcopy(nn.Sequential(*net.stages.values())).cpu()
-        self._trunk = fold_batch_norms(stages).to(device).to(memory_format=torch.channels_last)
+        self._trunk = ready(fold_batch_norms(stages), device, self.half)
         self._pool = copy.deepcopy(net.pool).eval().requires_grad_(False).to(device)
-        if self.half is not None:  # autocast would cast these same weights anew for each batch
-            for module in self._trunk.modules():
-                if isinstance(module, nn.Conv2d | nn.Linear):
-                    module.to(self.half)
-        how = net.preprocessing
-        self._blue_first = how.channels == "BGR"
-        constants = torch.tensor([how.mean, how.std], dtype=torch.float32) * (255.0 / how.value_range)
-        self._mean, self._std = constants.to(device)[:, :, None, None]
+        self._normalise = Normalise(net.preprocessing, device)
 
     @torch.inference_mode()
     def __call__(self, images: Tensor) -> Tensor:
         """uint8 RGB images (n, 3, h, w) of the network's size, on the device -> descriptors (n, d) there."""
-        pixels = images.flip(1) if self._blue_first else images
-        # reordered while they are bytes, and shifted while they become numbers: less to move
-        values = (pixels.contiguous(memory_format=torch.channels_last) - self._mean).div_(self._std)
-        with torch.autocast(self.device.type, dtype=self.half, enabled=self.half is not None):
-            features = self._trunk(values)
+        with mixed(self.device, self.half):
+            features = self._trunk(self._normalise(images))
             pooled: Tensor = self._pool(features)
         return functional.normalize(pooled.float(), dim=1).to(self.dtype)
 
@@ -248,55 +209,7 @@ class _OnTheWay:
         return vectors
 
 
-@contextmanager
-def tuned_for(device: torch.device) -> Iterator[None]:
-    """Settings of torch for a loop over equal blocks on a GPU; as they were afterwards."""
-    if device.type != "cuda":
-        yield
-        return
-    threads, benchmark = torch.get_num_threads(), torch.backends.cudnn.benchmark
-    torch.set_num_threads(
-        1
-    )  # else each thread that decodes would copy pixels with a team of threads of its own
-    torch.backends.cudnn.benchmark = True
-    try:
-        with torch.cuda.device(device):
-            yield
-    finally:
-        torch.set_num_threads(threads)
-        torch.backends.cudnn.benchmark = benchmark
-
-
 # ---- what is asked for ----
-
-
-def device_named(device: str, decode: str = "auto") -> torch.device:
-    """The device of this process: under torchrun each has a GPU of its own."""
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        where = torch.device(device)
-    except RuntimeError:
-        raise InputError(f"`device` {device!r} is unknown; choose auto, cpu or cuda") from None
-    if where.type != "cuda":
-        if decode == "gpu":
-            raise InputError("`decode=gpu` needs a CUDA device; leave it out to decode on the processor")
-        return where
-    index = int(os.environ.get("LOCAL_RANK", "0")) if where.index is None else where.index
-    if index >= torch.cuda.device_count():
-        raise InputError(
-            f"`device={device}`: torch sees {torch.cuda.device_count()} GPUs, and GPU {index} is asked for; check "
-            "nvidia-smi, start no more processes than GPUs, or use `device=cpu`"
-        )
-    return torch.device("cuda", index)
-
-
-def precision_name(precision: str, device: torch.device) -> str:
-    """ "32" or "bf16"."""
-    if precision != "auto":
-        return precision
-    has_it = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
-    return "bf16" if has_it else "32"
 
 
 def default_batch_size(device: torch.device) -> int:
@@ -392,52 +305,3 @@ class _InMemory:
     def result(self) -> Descriptors:
         reasons = {str(row): self.bad[row] for row in sorted(self.bad)}
         return Descriptors(None, self.vectors, {**self.facts, **about(), "bad": reasons})
-
-
-# ---- several processes ----
-
-
-@dataclass(frozen=True)
-class Processes:
-    """This process among those that share the work. They talk over the processor, whatever computes."""
-
-    rank: int = 0
-    count: int = 1
-    group: Any = None
-
-    def together(self, work: Callable[[], T]) -> list[T]:
-        """What `work` gives in each process. What the user must mend in one ends all, so that none waits for it."""
-        if self.count == 1:
-            return [work()]
-        mine: tuple[T | None, str | None]
-        try:
-            mine = work(), None
-        except InputError as error:
-            mine = None, str(error)
-        everyone: list[Any] = [None] * self.count
-        dist.all_gather_object(everyone, mine, group=self.group)
-        for _, fault in everyone:
-            if fault is not None:
-                raise InputError(fault)
-        return [result for result, _ in everyone]
-
-    def add_up(self, array: NDArray[Any]) -> None:
-        """Fill in the rows that other processes have; they are zero here."""
-        if self.count > 1:  # as bytes, so that nothing is rounded
-            dist.all_reduce(torch.from_numpy(array.reshape(-1).view(np.uint8)), group=self.group)
-
-
-@contextmanager
-def joined(device: torch.device) -> Iterator[Processes]:
-    """The processes that torchrun has started, or the one there is."""
-    count = dist.get_world_size() if dist.is_initialized() else int(os.environ.get("WORLD_SIZE", "1"))
-    if count == 1:
-        yield Processes()
-        return
-    if not dist.is_initialized():
-        dist.init_process_group("cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo")
-    group = dist.new_group(backend="gloo", timeout=PATIENCE)
-    try:
-        yield Processes(dist.get_rank(), count, group)
-    finally:
-        dist.destroy_process_group(group)

@@ -119,21 +119,12 @@ def _check(queries: Vectors, places: Vectors, k: int, block_bytes: int) -> int:
 
 
 def resolve_device(device: str) -> str:
-    """ "auto" -> "cuda" where torch can use a GPU, else "cpu"; others are checked."""
+    """`device_named` as a word, and without importing torch where there can be no GPU."""
     if device == "cpu" or (device == "auto" and not _driver_there()):
         return "cpu"
-    if device not in ("auto", "cuda") and not (device.startswith("cuda:") and device[5:].isdigit()):
-        raise InputError(f"device {device!r} is unknown; choose auto, cpu or cuda")
-    import torch
+    from samespot.devices import device_named
 
-    gpus = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if device == "auto":
-        return "cuda" if gpus else "cpu"
-    if int(device[5:] or 0) >= gpus:
-        raise InputError(
-            f"device {device}: torch sees {gpus} GPUs; check the driver with nvidia-smi, or use --device cpu"
-        )
-    return device
+    return str(device_named(device))
 
 
 def _driver_there() -> bool:

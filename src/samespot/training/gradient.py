@@ -20,9 +20,11 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
+from samespot.images.preprocess import Normalise
 from samespot.images.sources import Loaded, send
+from samespot.model.folding import ready
 from samespot.model.network import PlaceNet
 from samespot.training.augment import Augmentation, draw_augmentation
 from samespot.training.batches import Batch
@@ -59,17 +61,14 @@ class Learner:
         # folded on the CPU, in full precision: TF32 would blur the check that folding changes nothing
         trunk = net.cpu().frozen_trunk(fold=True)
         self.net = net.to(device).to(memory_format=torch.channels_last)
-        self.trunk = _prepare_trunk(trunk, device, half)
+        self.trunk = ready(trunk, device, half)
         self._frozen: Callable[[Tensor], Tensor] = self.trunk
         self._trained: Callable[[Tensor], Tensor] = net.trained
         if options.compile:
             self._frozen = torch.compile(self.trunk)
             self._trained = torch.compile(net.trained)
         self._channels_last = True
-        constants = torch.tensor([net.preprocessing.mean, net.preprocessing.std], dtype=torch.float32)
-        self._mean: Tensor
-        self._std: Tensor
-        self._mean, self._std = constants.to(device)[:, :, None, None]
+        self._normalise = Normalise(net.preprocessing, device)
 
     # ---- the way of an image ----
 
@@ -77,19 +76,9 @@ class Learner:
         """uint8 images on the device -> features at the cut, without a graph."""
         with torch.no_grad(), self.autocast():
             pixels = images if augmentation is None else augmentation(images)
-            pixels = self._normalise(pixels)
-            features = self._frozen(pixels.contiguous(memory_format=torch.channels_last))
+            features = self._frozen(self._normalise(pixels))
             self._channels_last = features.is_contiguous(memory_format=torch.channels_last)
             return features
-
-    def _normalise(self, pixels: Tensor) -> Tensor:
-        """`Preprocessing.normalise` to the last bit, with constants that are on the device already: copying them
-        there for each batch would make the host wait for the GPU."""
-        preprocessing = self.net.preprocessing
-        values = pixels.float() * (preprocessing.value_range / 255.0)
-        if preprocessing.channels == "BGR":
-            values = values.flip(1)
-        return (values - self._mean) / self._std
 
     def describe(self, features: Tensor) -> Tensor:
         """Features at the cut -> descriptors (n, d) in float32, with a graph where gradients are on."""
@@ -258,13 +247,3 @@ def _rows_of_tuples(part: NDArray[np.int64], tuples: int, negatives: int) -> NDA
     """Where the images of some tuples (or pairs, which have no negatives) are among those of all."""
     others = 2 * tuples + part[:, None] * negatives + np.arange(negatives)
     return np.concatenate([part, tuples + part, others.ravel()])
-
-
-def _prepare_trunk(trunk: nn.Module, device: torch.device, half: torch.dtype | None) -> nn.Module:
-    trunk = trunk.to(device).to(memory_format=torch.channels_last)
-    if half is not None:
-        # autocast would cast these same weights anew each time
-        for module in trunk.modules():
-            if isinstance(module, nn.Conv2d | nn.Linear):
-                module.to(half)
-    return trunk

@@ -9,6 +9,8 @@ from typing import Any, Literal, Protocol, Self
 
 from samespot.errors import InputError
 from samespot.options import Options, ineffective, option, parse_size, refuse_unknown
+from samespot.overlap.rules import Within, parse_within
+from samespot.places.catalogue import DATA_SETS
 from samespot.training.losses import Kind, Loss, loss_names, losses
 from samespot.training.losses.ap import BINS
 from samespot.training.losses.contrastive import CLASS_WEIGHTS, MARGIN
@@ -17,7 +19,6 @@ from samespot.training.strategies import strategy_named
 
 # the paper's first learning rates: pairs of graded similarity bear ten times the binary one
 GRADED_RATE, BINARY_RATE = 0.1, 0.01
-PRESET_NAMES = ("msls", "tb-places", "7scenes", "campus")
 AUTO = "auto"  # batches that fit the loss
 IMAGE_SIZE = (480, 640)  # height, width [pixels]
 # settings that change how fast a run goes or what it reports, never what it learns (micro-batches: but for rounding)
@@ -78,15 +79,20 @@ class TrainingData(Options):
     preset: str | None = option(
         None,
         "Learn from this data set with the settings that suit it.",
-        choices=lambda: PRESET_NAMES,
+        choices=lambda: [known.name for known in DATA_SETS if known.preset],
         panel=_DATA,
     )
     only: str | None = option(None, "Of a preset: only these sets, e.g. london,paris.", panel=_DATA)
     resume: bool = option(False, "Go on from the newest complete checkpoint of the run folder.", panel=_DATA)
     validate: Path | None = option(None, "Validation queries: a table of places.", panel=_DATA)
     validate_map: Path | None = option(None, "Images to find the validation queries among.", panel=_DATA)
-    within: str | None = option(
-        None, "What counts as found in validation, e.g. 25m,40deg.", default="25m", panel=_DATA
+    within: Within = option(
+        Within(25.0, None),
+        "What counts as found in validation, e.g. 25m,40deg.",
+        parse=parse_within,
+        default="25m",
+        metavar="LIMITS",
+        panel=_DATA,
     )
 
     def __post_init__(self) -> None:
