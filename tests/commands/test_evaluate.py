@@ -305,8 +305,10 @@ def test_msls_by_city(samespot, model, msls):
     written = read_predictions(
         msls / "e" / "predictions-96.csv", ["right", "wrong", "lost", "sf-q"], ["c1", "c2", "c3", "s1", "s2"]
     )
-    assert written.shape == (4, 2)  # the smallest map has 2 images, and all lines are equally long
+    assert written.shape == (4, 5)  # all lines are equally long, up to the number of all map images
     assert written[:, 0].tolist() == [0, 0, 1, 4]
+    assert sorted(written[3, :2].tolist()) == [3, 4]  # the two of San Francisco, then those of Copenhagen
+    assert sorted(written[3, 2:].tolist()) == [0, 1, 2]
 
 
 def test_a_city_without_queries_of_the_subtask_is_left_out(samespot, model, msls):
@@ -322,7 +324,9 @@ def test_a_query_that_cannot_be_read_still_has_a_line_for_the_server(samespot, m
     result, _, _ = by_protocol(samespot, model, msls, "msls-val", "--on-bad-image", "skip")
     assert shares(result)["R@1"] == pytest.approx(2 / 3, abs=1e-6)
     lines = (msls / "e" / "predictions-96.csv").read_text().splitlines()
-    assert "wrong c1 c2" in lines
+    (line,) = (line.split() for line in lines if line.startswith("wrong"))
+    assert line[1:3] == ["s1", "s2"]  # of another city, so never right
+    assert line[-1] == "c2"  # the right one last: there are no more than five images
 
 
 def test_sequences_in_sequences(samespot, model, tmp_path):

@@ -82,7 +82,8 @@ def test_magnetic_and_true_north_are_told_apart_in_the_notes(tmp_path):
     )
 
 
-def test_photos_without_position_are_counted_and_three_named(tmp_path):
+def test_photos_without_position_are_counted_and_three_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(photos, "accept_heic", lambda: False)
     shoot(tmp_path / "good.jpg", {**MUNICH, 17: 1.0})
     for name in "abcd":
         shoot(tmp_path / f"{name}.jpg")
@@ -97,8 +98,15 @@ def test_photos_without_position_are_counted_and_three_named(tmp_path):
         f"{tmp_path}: 4 photos left out, no GPS in EXIF (a.jpg, b.jpg, c.jpg, …)",
         f"{tmp_path}: 1 photos left out, GPS in EXIF is 0, 0 (zero.jpg)",
         f"{tmp_path}: 2 photos left out, unreadable image file (broken.jpg, iphone.heic)",
-        f"{tmp_path}: HEIC photos are read when the package pillow-heif is installed",
+        f"{tmp_path}: HEIC photos need the package pillow-heif: pip install pillow-heif",
     )
+
+
+def test_a_folder_of_nothing_but_heic_names_the_package(tmp_path, monkeypatch):
+    monkeypatch.setattr(photos, "accept_heic", lambda: False)
+    (tmp_path / "iphone.heic").write_bytes(b"not even close")
+    with pytest.raises(InputError, match="HEIC photos need the package pillow-heif"):
+        photos.read(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from samespot.evaluation.matches import NAME as MATCHES
 from samespot.evaluation.matches import save_matches
 from samespot.evaluation.poses import pose_estimates, server_names
 from samespot.evaluation.results import NAME, Evaluation
-from samespot.evaluation.submission import filled, stacked, write_poses, write_predictions
+from samespot.evaluation.submission import predictions_of, write_poses, write_predictions
 from samespot.retrieval.search import Found
 
 if TYPE_CHECKING:
@@ -35,7 +35,9 @@ def write_evaluation(done: Evaluated, out: Path) -> tuple[Evaluation, list[Path]
     out.mkdir(parents=True, exist_ok=True)
     digest = save_matches(out, done.matches())
     cases = [{**case, "descriptors": _relative(case["descriptors"], out)} for case in done.evaluation.cases]
-    evaluation = replace(done.evaluation, matches=digest, cases=cases)
+    submitted, notes = _submissions(done, out)
+    told = tuple(dict.fromkeys([*done.evaluation.notes, *notes]))
+    evaluation = replace(done.evaluation, matches=digest, cases=cases, notes=told)
     files = [evaluation.save(out / NAME), out / MATCHES]
     files += [
         whitening.save(out / f"whitening-{file_word(whitening.fitted_on)}.safetensors")
@@ -46,9 +48,7 @@ def write_evaluation(done: Evaluated, out: Path) -> tuple[Evaluation, list[Path]
         for name, isotonic in done.calibrations.items():
             isotonic.save(out / "calibration" / f"{file_word(name)}.json")
         files.append(out / "calibration")
-    for name, found in done.found.items():
-        files += _submission(evaluation.protocol, done.cases, name, found, out)
-    return evaluation, files
+    return evaluation, [*files, *submitted]
 
 
 def file_word(words: str) -> str:
@@ -61,23 +61,28 @@ def _relative(folders: dict[str, str] | None, out: Path) -> dict[str, str] | Non
     return None if folders is None else {side: os.path.relpath(path, out) for side, path in folders.items()}
 
 
-def _submission(
-    protocol: Any, cases: Sequence[Case], descriptor: str, found: Sequence[Found], out: Path
-) -> list[Path]:
-    """The prediction file of MSLS, or a pose file."""
-    if protocol["name"].startswith("msls"):
-        k = min(max(protocol["ks"]), *(case.place_count for case in cases))
-        rows = [filled(one.rows[:, :k]) for one in found]
-        path = out / f"predictions-{file_word(descriptor)}.csv"
-        return [write_predictions(path, *stacked(cases, rows))]
-    if protocol["truth"] == "pose":
-        names, centres, turns = [], [], []
-        for case, one in zip(cases, found, strict=True):
-            centre, turn = pose_estimates(case, one.rows[:, 0])
-            names += server_names(case)
-            centres.append(centre)
-            turns.append(turn)
-        path = out / f"poses-{file_word(descriptor)}.txt"
-        write_poses(path, names, np.concatenate(centres), np.concatenate(turns))
-        return [path]
-    return []
+def _submissions(done: Evaluated, out: Path) -> tuple[list[Path], list[str]]:
+    """The prediction files of MSLS, or pose files, one for each descriptor; and what is to be said about them."""
+    protocol = done.evaluation.protocol
+    files: list[Path] = []
+    notes: list[str] = []
+    for descriptor, found in done.found.items():
+        if protocol["name"].startswith("msls"):
+            told = predictions_of(done.cases, [one.rows for one in found], max(protocol["ks"]))
+            path = out / f"predictions-{file_word(descriptor)}.csv"
+            files.append(write_predictions(path, told.queries, told.places, told.rows))
+            notes += told.notes
+        elif protocol["truth"] == "pose":
+            files.append(_write_poses(done.cases, found, out / f"poses-{file_word(descriptor)}.txt"))
+    return files, notes
+
+
+def _write_poses(cases: Sequence[Case], found: Sequence[Found], path: Path) -> Path:
+    names, centres, turns = [], [], []
+    for case, one in zip(cases, found, strict=True):
+        centre, turn = pose_estimates(case, one.rows[:, 0])
+        names += server_names(case)
+        centres.append(centre)
+        turns.append(turn)
+    write_poses(path, names, np.concatenate(centres), np.concatenate(turns))
+    return path

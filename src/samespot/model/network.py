@@ -257,6 +257,12 @@ class PlaceNet(nn.Module):
         found = [f"{what}: {listed(names)}" for what, names in complaints.items() if names]
         if found:
             raise InputError(f"{folder}: the weights do not fit {net.backbone}; {'; '.join(found)}")
+        broken = [name for name, tensor in tensors.items() if not bool(tensor.isfinite().all())]
+        if broken:
+            raise InputError(
+                f"{folder}: weights that are not finite numbers ({listed(broken)}); train again with a lower"
+                " learning rate, or copy the folder again"
+            )
         net.load_state_dict(tensors)
         return net.eval().to(device)
 

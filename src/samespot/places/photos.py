@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import importlib
 import math
 import os
 import warnings
@@ -15,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from samespot.errors import InputError
+from samespot.heic import INSTALL, accept_heic, is_heic
 from samespot.places.catalogue import MissingImages
 from samespot.places.table import Places
 from samespot.places.wording import first_few
@@ -95,7 +94,7 @@ def _facts(path: Path) -> dict[str, Any] | str:
     """What the EXIF data say, or the reason why the photo is left out."""
     from PIL import Image
 
-    _accept_heic()
+    accept_heic()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # only the header is read, so a huge or odd image does no harm
@@ -123,15 +122,6 @@ def _facts(path: Path) -> dict[str, Any] | str:
         "magnetic": _text(gps.get(DIRECTION_REF)) == "M",
         "time": _time(_text(shot.get(DATE_TIME_ORIGINAL))),
     }
-
-
-@functools.cache
-def _accept_heic() -> None:
-    """Let PIL open the HEIC photos of iPhones where pillow-heif is installed."""
-    try:
-        importlib.import_module("pillow_heif").register_heif_opener()
-    except ImportError:
-        return
 
 
 def _angle(parts: Any, negative: bool, limit: float) -> float:
@@ -174,6 +164,8 @@ def _time(text: str) -> str | None:
 
 def _none_placed(left_out: Mapping[str, list[str]]) -> str:
     counts = ", ".join(f"{len(names)} {reason}" for reason, names in left_out.items() if names)
+    if not accept_heic() and any(is_heic(name) for name in left_out[UNREADABLE]):
+        return f"none of the photos could be used ({counts}); {INSTALL}"
     return (
         f"none of the photos says where it was taken ({counts}); copy the originals, as messengers strip"
         " the GPS, or write a places.csv with the columns image, latitude, longitude, heading"
@@ -185,8 +177,8 @@ def _left_out_notes(root: Path, left_out: Mapping[str, list[str]]) -> list[str]:
     for reason, names in left_out.items():
         if names:
             notes.append(f"{root}: {len(names)} photos left out, {reason} ({first_few(names)})")
-    if any(name.lower().endswith((".heic", ".heif")) for name in left_out[UNREADABLE]):
-        notes.append(f"{root}: HEIC photos are read when the package pillow-heif is installed")
+    if not accept_heic() and any(is_heic(name) for name in left_out[UNREADABLE]):
+        notes.append(f"{root}: {INSTALL}")
     return notes
 
 
