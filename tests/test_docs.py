@@ -2,7 +2,7 @@
 
 import re
 import shlex
-import sys
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +10,12 @@ import pytest
 from PIL import Image
 
 import reproduction.cli
+import samespot
 import samespot.cli
-from samespot import Places
+from samespot import Places, TrainingOptions
+from samespot.evaluation.options import EvaluateOptions
+from samespot.matching.options import RerankOptions
+from samespot.retrieval.options import DescribeOptions
 
 REPO = Path(__file__).parents[1]
 PAGES = [REPO / "README.md", *sorted((REPO / "docs").glob("*.md"))]
@@ -147,13 +151,35 @@ def run_line(words, command):
     assert code == 0, (words, complaint)
 
 
-def test_the_catalogue_of_protocols_is_what_the_protocols_say():
-    sys.path.insert(0, str(REPO / "docs"))
-    try:
-        from catalogue import page
-    finally:
-        sys.path.pop(0)
+@pytest.fixture
+def docs_scripts(monkeypatch):
+    monkeypatch.syspath_prepend(REPO / "docs")
+
+
+def test_the_catalogue_of_protocols_is_what_the_protocols_say(docs_scripts):
+    from catalogue import page
+
     assert (REPO / "docs" / "protocols.md").read_text() == page(), "run python docs/catalogue.py"
+
+
+def test_the_api_page_lists_every_option_with_its_default(docs_scripts):
+    from option_tables import MARK, on_page_markdown
+
+    page = on_page_markdown((REPO / "docs" / "api.md").read_text())
+    assert not MARK.search(page)
+    assert "| `batch_pairs` | `64` | Pairs in one step" in page
+    assert "| `micro_pairs` | the whole batch |" in page
+    options = (TrainingOptions, DescribeOptions, EvaluateOptions, RerankOptions)
+    for name in {one.name for cls in options for one in fields(cls)}:
+        assert f"| `{name}` |" in page
+
+
+def test_the_api_page_lists_every_public_name():
+    page = (REPO / "docs" / "api.md").read_text()
+    for name, module in samespot._PUBLIC.items():
+        assert f"[`{name}`][{module}.{name}]" in page, f"docs/api.md lacks samespot.{name} of {module}"
+        sections = (f"::: {module}.{name}\n", f"::: {module}\n")
+        assert any(one in page for one in sections), f"docs/api.md has no section of samespot.{name}"
 
 
 def test_links_between_pages_and_to_images_exist():
