@@ -26,7 +26,7 @@ from samespot.evaluation.metrics import recall_at_k
 from samespot.retrieval.describe import describe
 from samespot.retrieval.search import search
 from samespot.retrieval.whitening import Whitening
-from samespot.training.trainer import build_net
+from samespot.training.network import build_net
 
 Floats = NDArray[np.float64]
 SIZES = (64, 128, 256, 512)

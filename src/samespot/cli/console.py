@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # a line about a typo must not wait for pandas and torch
     from samespot.places.catalogue import DataSet, Finding
     from samespot.places.table import Places
     from samespot.retrieval.descriptors import Descriptors
-    from samespot.training.trainer import TrainingResult
+    from samespot.training.run_folder import TrainingResult
 
 out = Console()
 err = Console(stderr=True)
@@ -31,15 +31,16 @@ err = Console(stderr=True)
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
-    """Yields `report(what, done, total)`. Shown on a terminal only; each `what` gets a bar of its own."""
+    """Yields `report(what, done, total)`. Shown on a terminal only; each `what` up to " · " gets a bar of its own."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=err, disable=not err.is_terminal, transient=True) as bar:
         tasks: dict[str, TaskID] = {}
 
         def report(what: str, done: int, total: int) -> None:
-            if what not in tasks:
-                tasks[what] = bar.add_task(what, total=total)
-            bar.update(tasks[what], completed=done, total=total)
+            name = what.partition(" · ")[0]
+            if name not in tasks:
+                tasks[name] = bar.add_task(what, total=total)
+            bar.update(tasks[name], description=what, completed=done, total=total)
 
         yield report
 
