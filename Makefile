@@ -24,8 +24,8 @@ lint: $(READY)  ## ruff and mypy
 docs: $(READY)  ## the documentation as a site, into site/
 	$(BIN)/mkdocs build --strict --quiet
 
-bench: $(READY)  ## speed claims, as ratios to a named rival
-	$(BIN)/python benchmarks/labels.py --json benchmarks/labels.json
+bench: $(READY)  ## every benchmark that needs no GPU and no data, small: five minutes on two cores
+	$(BIN)/python benchmarks
 
 clean:
 	rm -rf $(VENV) demo dist build
@@ -36,5 +36,5 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	$(BIN)/uv pip install --quiet --python $(BIN)/python -e ".[dev]"
 	@$(BIN)/samespot --help > /dev/null  # the first start compiles; later ones are instant
-	@$(BIN)/python -c "import samespot.demo, samespot.commands.report, samespot.commands.evaluate"
+	@$(BIN)/python -c "import samespot.demo, samespot.figures.report, samespot.figures.report_networks, samespot.evaluation.run"
 	@touch $(READY)

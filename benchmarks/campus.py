@@ -21,17 +21,21 @@ from typing import Any
 import numpy as np
 import torch
 
-from samespot.evaluation.evaluate import MAP, EvaluationOptions, Other, evaluate
 from samespot.evaluation.intervals import Interval, paired_bootstrap_runs, wilson
+from samespot.evaluation.options import EvaluateOptions
 from samespot.evaluation.protocols import protocol_named
 from samespot.evaluation.results import Variant
+from samespot.evaluation.run import evaluate_cases
+from samespot.evaluation.variants import MAP, Other
 from samespot.images.sources import read_blocks
 from samespot.model.network import PlaceNet
+from samespot.model.pooling import GeM
 from samespot.overlap.rules import label_pairs, label_within
 from samespot.overlap.task import preset_tasks
 from samespot.places.table import Places
 from samespot.retrieval.descriptors import Descriptors
 from samespot.training.loop import train_network
+from samespot.training.network import build_net
 from samespot.training.options import TrainingOptions, preset_options
 from samespot.training.sets import LabelledSet
 
@@ -143,7 +147,7 @@ def main() -> None:
     lines: list[dict[str, Any]] = []
     if asked.untrained:
         options = preset_options("campus", **common)
-        net = PlaceNet(options.backbone, options.pool, weights=options.weights, image_size=options.image_size)
+        net = build_net(options)
         lines.append(
             {
                 "recipe": "off the shelf",
@@ -201,13 +205,13 @@ def _run(name: str, options: TrainingOptions, data: dict[str, Any], keep: Path |
 def _evaluate(net: PlaceNet, data: dict[str, Any], keep: Path | None = None) -> dict[str, Any]:
     net = net.to("cuda" if torch.cuda.is_available() else "cpu").eval()
     photos = Other(TRAINING, data["train"])
-    done = evaluate(
+    done = evaluate_cases(
         protocol_named("campus-east"),
         data["cases"],
         lambda places, name: _describe(net, data, places, name),
         margin=net.margin,
         model={"digest": net.digest(), **net.config()},
-        options=EvaluationOptions(whiten=DIMS),
+        options=EvaluateOptions(protocol="campus-east", whiten=DIMS),
         other=photos,
     )
     if keep is not None:
@@ -233,13 +237,13 @@ def _evaluate(net: PlaceNet, data: dict[str, Any], keep: Path | None = None) -> 
         if how in plain.curves
     }
     found["acceptance"] = {v.name: v.curves["acceptance"]["at"] for v in done.evaluation.variants}
-    found["pooling exponent"] = float(net.pool.p.detach()) if hasattr(net.pool, "p") else None
+    found["pooling exponent"] = float(net.pool.p.detach()) if isinstance(net.pool, GeM) else None
     return found
 
 
 def _describe(net: PlaceNet, data: dict[str, Any], table: Places, name: str) -> Descriptors:
     """Images are decoded once for each size and stay in memory."""
-    key = (name, net.preprocessing.size)
+    key = f"{name} {net.preprocessing.size}"
     if key not in data:
         data[key] = torch.cat(list(read_blocks(table.images, net.preprocessing, torch.device("cpu"), 64)))
     with torch.no_grad():

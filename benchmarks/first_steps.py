@@ -53,6 +53,7 @@ def main() -> None:
         kind = "distance" if loss == "soft-contrastive" else "graded"
         with tempfile.TemporaryDirectory() as run:
             done = train_network(options, sets[kind], run, shared=shared)
+            assert done.model is not None
             before, after = build_net(options).state_dict(), PlaceNet.load(done.model).state_dict()
         changes = [(after[name] - before[name]).double().square().sum().item() for name in before]
         length, rate = sum(changes) ** 0.5 / RATE, record.rate or GRADED_RATE

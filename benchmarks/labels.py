@@ -1,6 +1,6 @@
 """How fast labels are made, each figure as a ratio to a named rival or to another size, measured in one run.
 
-    python benchmarks/labels.py [--json FILE] [--only sector|map|points]
+    python benchmarks/labels.py [--json FILE] [--only sector|map|points] [--small]
 
 sector  one thread, the same pairs: sector_overlap against Shapely 2 (vectorised, 32-segment arcs)
 map     a street-view map of 259,040 views against itself, a quarter, a half and the whole of it
@@ -17,7 +17,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +28,7 @@ DATA = Path(os.environ.get("SAMESPOT_DATA", HERE.parents[2] / "shared" / "data")
 YAWS = np.arange(8) * 45.0  # each panorama gives eight views
 
 
-def measure_sector(pairs: int = 400_000, rounds: int = 3) -> dict[str, float]:
+def measure_sector(pairs: int, rounds: int = 3) -> dict[str, float]:
     """Pairs a second on one thread; the polygons of the rival are made beforehand and not timed."""
     import numba
     import shapely
@@ -68,10 +70,10 @@ def _polygons(poses: np.ndarray, theta: float, radius: float, segments: int) -> 
     return shapely.polygons(np.concatenate([poses[:, None, :2], arc, poses[:, None, :2]], axis=1))
 
 
-def measure_map() -> dict[str, object]:
+def measure_map(whole: float) -> dict[str, Any]:
     """Time and peak memory of labelling a map against itself; each size in a process of its own."""
     _run_part(0.02)  # compile the kernels into the cache
-    rows = [_run_part(share) for share in (0.25, 0.5, 1.0)]
+    rows = [_run_part(whole * share) for share in (0.25, 0.5, 1.0)]
     return {
         "source": rows[-1].pop("source"),
         "sizes": rows,
@@ -88,7 +90,7 @@ def _run_part(share: float) -> dict[str, float]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def label_map_part(share: float) -> dict[str, object]:
+def label_map_part(share: float) -> dict[str, Any]:
     """Label a part of the map, the westernmost `share` of its panoramas, against itself."""
     import pandas as pd
 
@@ -131,11 +133,11 @@ def label_map_part(share: float) -> dict[str, object]:
         }
 
 
-def measure_points() -> dict[str, object]:
+def measure_points(images: int) -> dict[str, Any]:
     sys.path.insert(0, str(HERE.parent))
     from visibility import measure
 
-    return measure()
+    return measure(cameras=images, points=200 * images)
 
 
 def main() -> None:
@@ -144,13 +146,22 @@ def main() -> None:
     )
     parser.add_argument("--json", type=Path)
     parser.add_argument("--only", choices=["sector", "map", "points"])
+    parser.add_argument(
+        "--small", action="store_true", help="a tenth of the pairs, of the map, of the images"
+    )
     parser.add_argument("--map-part", type=float, help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.map_part is not None:
         print(json.dumps(label_map_part(asked.map_part)))
         return
-    results: dict[str, object] = {"cores": os.cpu_count()}
-    for name, measure in (("sector", measure_sector), ("map", measure_map), ("points", measure_points)):
+    results: dict[str, Any] = {"cores": os.cpu_count()}
+    share = 0.1 if asked.small else 1.0
+    ways: dict[str, Callable[[], dict[str, Any]]] = {
+        "sector": lambda: measure_sector(round(400_000 * share)),
+        "map": lambda: measure_map(share),
+        "points": lambda: measure_points(round(1000 * share)),
+    }
+    for name, measure in ways.items():
         if asked.only in (None, name):
             print(f"== {name}")
             results[name] = measure()
@@ -159,8 +170,8 @@ def main() -> None:
         asked.json.write_text(json.dumps(results, indent=1) + "\n")
 
 
-def _print(values: object, indent: str = "  ") -> None:
-    for name, value in values.items() if isinstance(values, dict) else enumerate(values):  # type: ignore[call-overload]
+def _print(values: Any, indent: str = "  ") -> None:
+    for name, value in values.items() if isinstance(values, dict) else enumerate(values):
         if isinstance(value, dict | list):
             print(f"{indent}{name}")
             _print(value, indent + "  ")

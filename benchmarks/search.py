@@ -23,6 +23,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +117,7 @@ def search_map(way: str, path: str, queries: np.ndarray, k: int) -> tuple[np.nda
     return rows, figures
 
 
-def by_samespot(engine: str) -> Callable[..., np.ndarray]:
+def by_samespot(engine: Any) -> Callable[..., np.ndarray]:
     from samespot.retrieval.search import search
 
     device = "cuda" if engine == "torch" else "cpu"
@@ -175,12 +176,10 @@ def measure_approximate(rows: int, queries: int = 1000, k: int = 10, dims: int =
     found: dict[str, Any] = {"rows": rows, "dims": dims, "queries": queries, "k": k, "exact_s": exact_seconds}
     found["ways"] = {}
     for kind in ("hnsw", "ivfpq"):
-        build_seconds, index = timed(lambda kind=kind: build_index(places, kind))
+        build_seconds, index = timed(partial(build_index, places, kind))
         for name, given in ((kind, None), (f"{kind}, re-ranked", places)):
             search_index(index, asked[:10], k, places=given)
-            seconds, result = timed(
-                lambda index=index, given=given: search_index(index, asked, k, places=given)
-            )
+            seconds, result = timed(partial(search_index, index, asked, k, places=given))
             found["ways"][name] = {
                 "build_s": build_seconds,
                 "search_s": seconds,

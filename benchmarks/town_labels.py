@@ -23,19 +23,19 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
-from samespot.evaluation.protocols.town import REACH, shared_view
+from samespot.evaluation.protocols.town import REACH, SharedView
 from samespot.figures.contact_sheet import draw_contact_sheet
 from samespot.figures.label_agreement import draw_label_agreement, draw_label_noise, draw_sector_sweep
 from samespot.figures.town_map import draw_town_map
 from samespot.overlap.classes import POSITIVE
-from samespot.overlap.rules import label_within
+from samespot.overlap.rules import label_scene, label_within
 from samespot.overlap.sector import sector_overlap
 from samespot.places.table import Places
 from samespot.town.build import build_town
 from samespot.town.noise import Noise, measured
 from samespot.town.overlap import Views, true_overlap
 from samespot.town.render import intrinsics_of, render
-from samespot.town.truth import exact_places, label_town, read_description, town_scene
+from samespot.town.truth import exact_places, read_description, town_scene
 from samespot.town.visits import make_visits
 from samespot.town.world import make_town, on_visit
 
@@ -168,7 +168,7 @@ def true_pairs(photos: Places) -> tuple[Pairs, Any]:
     exact = exact_places(photos)
     split = exact.table["split"].to_numpy(dtype=str)
     queries, places = (exact.select(split == name) for name in ("query", "map"))
-    near, truth = label_within(queries, places, REACH), shared_view(queries, places)
+    near, truth = label_within(queries, places, REACH), SharedView().label(queries, places)
     i = np.repeat(np.arange(len(queries)), np.diff(near.indptr))
     j = near.columns.astype(np.int64)
     return Pairs(queries, places, i, j, truth.lookup(i, j).astype(np.float64)), truth
@@ -180,7 +180,8 @@ def kinds(photos: Places, pairs: Pairs) -> dict[str, Floats]:
     seen = [photos.select(split == name).positions for name in ("query", "map")]
     weak = seen[0][pairs.i], seen[1][pairs.j]
     scene = town_scene(photos.select(split != "train"))
-    points = label_town(pairs.queries, pairs.places, scene).lookup(pairs.i, pairs.j).astype(np.float64)
+    seen_points = label_scene(pairs.queries, pairs.places, scene, occlusion="depth")
+    points = seen_points.lookup(pairs.i, pairs.j).astype(np.float64)
     return {
         "weak 2D": sector_overlap(*weak, THETA, RADIUS),
         "strong 2D": sector_overlap(*pairs.poses, THETA, RADIUS),
@@ -237,8 +238,8 @@ def agreement(pairs: Pairs, label: Floats, resamples: int = 1000) -> dict[str, A
         "pearson": drawn.correlation(label, true, everywhere),
         "pearson, either > 0": drawn.correlation(label, true, either),
         "pearson, turned by 90 at most": drawn.correlation(label, true, turn_of(*pairs.poses) <= 90),
-        "spearman": drawn.correlation(*rank, everywhere),
-        "spearman, either > 0": drawn.correlation(*rank_either, either),
+        "spearman": drawn.correlation(rank[0], rank[1], everywhere),
+        "spearman, either > 0": drawn.correlation(rank_either[0], rank_either[1], either),
         "error, either > 0": drawn.share(np.abs(label - true), either),
         "error after rescaling": float(np.abs(rescaled - true[either]).mean()),
         "positives right": drawn.share(real, called),

@@ -20,9 +20,11 @@ import numpy as np
 import torch
 
 from samespot.demo import STEPS, build, demo_options, labelled, training_photos
-from samespot.evaluation.evaluate import MAP, EvaluationOptions, Other, evaluate
 from samespot.evaluation.intervals import Interval, paired_bootstrap_runs, wilson
+from samespot.evaluation.options import EvaluateOptions
 from samespot.evaluation.protocols import protocol_named
+from samespot.evaluation.run import evaluate_cases
+from samespot.evaluation.variants import MAP, Other
 from samespot.images.sources import read_blocks
 from samespot.model.network import PlaceNet
 from samespot.places.table import Places
@@ -57,6 +59,7 @@ def main() -> None:
     )
     parser.add_argument("--town", type=Path, help="folder to build the town in, or one that holds it")
     parser.add_argument("--town-seed", type=int, default=7)
+    parser.add_argument("--photos-per-visit", type=int, help="fewer, for a try; default: the demo's")
     parser.add_argument("--seconds", type=float, default=3600, help="begin no run after so many seconds")
     parser.add_argument("--untrained", action="store_true")
     parser.add_argument("--json", type=Path)
@@ -64,11 +67,14 @@ def main() -> None:
     if asked.table:
         return print_tables(json.loads(asked.table.read_text())["runs"])
     start = time.perf_counter()
-    photos = build(asked.town or Path(tempfile.mkdtemp()) / "town", asked.town_seed, 4, None, None)
+    home = asked.town or Path(tempfile.mkdtemp()) / "town"
+    photos = build(home, asked.town_seed, 4, asked.photos_per_visit, None)
     print(f"town: {len(photos)} photos, {time.perf_counter() - start:.0f} s", flush=True)
-    data = {"sets": labelled(photos), "photos": photos, "cases": protocol_named("town").cases(photos.root)}
-    labels = data["cases"][0].overlap(None)
-    object.__setattr__(data["cases"][0], "overlap", lambda progress: labels)  # measured once for all runs
+    data: dict[str, Any] = {
+        "sets": labelled(photos),
+        "photos": photos,
+        "cases": protocol_named("town").cases(photos.root),
+    }
     names = asked.only.split(";") if asked.only else ["binary", "graded"]
     runs: list[dict[str, Any]] = []
     if asked.untrained:
@@ -117,13 +123,13 @@ def measure(net: PlaceNet, data: dict[str, Any]) -> dict[str, Any]:
             vectors = net.describe_images(data[name], batch_size=256).float().cpu().numpy()
         return Descriptors(None, vectors, {"bad": {}})
 
-    done = evaluate(
+    done = evaluate_cases(
         protocol_named("town"),
         data["cases"],
         describe,
         margin=net.margin,
         model=net.config(),
-        options=EvaluationOptions(whiten=DIMS),
+        options=EvaluateOptions(protocol="town", whiten=DIMS),
         other=Other(TRAINING, training_photos(data["photos"])),
     ).evaluation
     counted, plain = done.queries.counted, done.variant()

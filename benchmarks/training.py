@@ -39,7 +39,8 @@ from samespot.training.gradient import Learner
 from samespot.training.logbook import read_metrics
 from samespot.training.loop import train_network
 from samespot.training.losses.contrastive import pair_losses
-from samespot.training.options import TrainingOptions
+from samespot.training.network import build_net
+from samespot.training.options import IMAGE_SIZE, TrainingOptions
 from samespot.training.sets import LabelledSet
 
 WARM_UP = 8  # steps before the clock starts
@@ -176,9 +177,7 @@ def measure_batches(steps: int = 300) -> dict[str, float]:
 
 def fresh_net(options: TrainingOptions) -> PlaceNet:
     torch.manual_seed(0)
-    return PlaceNet(
-        options.backbone, pretrained=False, train_blocks=options.train_blocks, image_size=options.image_size
-    ).train()
+    return build_net(options).train()
 
 
 def timed(step: Callable[[], None], steps: int, device: torch.device, warm_up: int = WARM_UP) -> float:
@@ -213,10 +212,11 @@ def peak(device: torch.device) -> dict[str, float]:
 
 def measure(asked: argparse.Namespace, folder: Path) -> dict[str, Any]:
     tiny = asked.tiny
+    size = (64, 64) if tiny else IMAGE_SIZE
     options = TrainingOptions(
         backbone="test_resnet.r160_in1k" if tiny else asked.backbone,
         pretrained=False,
-        image_size=(64, 64) if tiny else (480, 640),
+        image_size=size,
         batch_pairs=8 if tiny else 64,
         schedule="constant",
         learning_rate=1e-4,
@@ -226,7 +226,7 @@ def measure(asked: argparse.Namespace, folder: Path) -> dict[str, Any]:
         device="cpu" if tiny else "auto",
     )
     steps = 8 if tiny else asked.steps
-    photos = generated_photos(folder / "photos", 32 if tiny else asked.photos, options.image_size)
+    photos = generated_photos(folder / "photos", 32 if tiny else asked.photos, size)
     sizes = [path.stat().st_size for path in photos.queries.images]
     on_gpu = not tiny and torch.cuda.is_available()
     print(

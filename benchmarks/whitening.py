@@ -15,18 +15,20 @@ from __future__ import annotations
 import argparse
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 from numpy.typing import NDArray
 
-from reproduction.data_sets import DataSet, data_sets
 from samespot.evaluation.cases import Case
 from samespot.evaluation.metrics import recall_at_k
+from samespot.evaluation.protocols import protocol_named
+from samespot.overlap.task import preset_tasks
+from samespot.places.table import Places
 from samespot.retrieval.describe import describe
 from samespot.retrieval.search import search
 from samespot.retrieval.whitening import Whitening
 from samespot.training.network import build_net
+from samespot.training.options import preset_options
 
 Floats = NDArray[np.float64]
 SIZES = (64, 128, 256, 512)
@@ -48,26 +50,26 @@ def main() -> None:
     beside = sorted((given.data.resolve().parent / "weights").glob("vgg16*.safetensors"))
     if given.weights is None and not beside:
         arguments.error("no weights of VGG16 beside the data; give --weights FILE")
-    with TemporaryDirectory() as work:
-        campus = data_sets(given.data, {}, Path(work))["campus"]
-        places, queries, training = descriptors(campus, given.weights or beside[0], given.keep, given.device)
-    tell(campus.cases[0], places, queries, training)
+    case = protocol_named("campus-east").cases(given.data / "campus")[0]
+    training = next(preset_tasks("campus", given.data / "campus", "error")).queries
+    tables = (case.places, case.queries, training)
+    tell(case, *descriptors(tables, given.weights or beside[0], given.keep, given.device))
 
 
-def descriptors(campus: DataSet, weights: Path, keep: Path | None, device: str) -> tuple[Floats, ...]:
+def descriptors(
+    tables: tuple[Places, ...], weights: Path, keep: Path | None, device: str
+) -> tuple[Floats, Floats, Floats]:
     """Of the map, the queries and the training photos."""
     if keep is not None and keep.is_file():
         with np.load(keep) as there:
-            return tuple(there[name] for name in ("map", "q", "train"))
-    net = build_net(campus.options.with_changes(backbone="vgg16", pool="gem", weights=str(weights))).eval()
-    case = campus.cases[0]
-    found = tuple(
-        np.asarray(describe(net, photos, device=device).vectors, dtype=np.float64)
-        for photos in (case.places, case.queries, campus.training_photos)
+            return there["map"], there["q"], there["train"]
+    net = build_net(preset_options("campus", backbone="vgg16", pool="gem", weights=str(weights))).eval()
+    places, queries, training = (
+        np.asarray(describe(net, photos, device=device).vectors, dtype=np.float64) for photos in tables
     )
     if keep is not None:
-        np.savez(keep, map=found[0], q=found[1], train=found[2])
-    return found
+        np.savez(keep, map=places, q=queries, train=training)
+    return places, queries, training
 
 
 def tell(case: Case, places: Floats, queries: Floats, training: Floats) -> None:

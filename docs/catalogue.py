@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from samespot.evaluation.protocol import Protocol
-from samespot.evaluation.protocols import PROTOCOLS
+from samespot.evaluation.protocols import list_protocols
 
 HEAD = """\
 # Protocols
@@ -27,9 +27,9 @@ def page() -> str:
     """The whole page."""
     rows = [
         f"| [`{one.name}`](#{one.name}) | {one.data_set} | {one.positive} | {_ranks(one)} |"
-        for one in PROTOCOLS.values()
+        for one in list_protocols()
     ]
-    return HEAD + "\n".join(rows) + "\n\n" + "\n".join(_section(one) for one in PROTOCOLS.values())
+    return HEAD + "\n".join(rows) + "\n\n" + "\n".join(_section(one) for one in list_protocols())
 
 
 def _ranks(protocol: Protocol) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,7 +65,7 @@ class DataSet(ABC):
     def cases(self) -> list[Case]:
         from samespot.evaluation.protocols import protocol_named
 
-        return told_once(protocol_named(self.protocol).cases(self.root, **self.protocol_options))
+        return protocol_named(self.protocol).cases(self.root, **self.protocol_options)
 
     @property
     def questions(self) -> list[Any]:
@@ -88,22 +87,6 @@ class DataSet(ABC):
         return [LabelledSet(photos, photos, label(photos, photos))]
 
 
-def told_once(cases: list[Case]) -> list[Case]:
-    """The same cases; their true overlap is computed when it is first asked for, and kept for other runs."""
-
-    def once(overlap: Callable[[Progress | None], PairLabels]) -> Callable[[Progress | None], PairLabels]:
-        kept: list[PairLabels] = []
-
-        def known(progress: Progress | None) -> PairLabels:
-            if not kept:
-                kept.append(overlap(progress))
-            return kept[0]
-
-        return known
-
-    return [case if case.overlap is None else replace(case, overlap=once(case.overlap)) for case in cases]
-
-
 class Campus(DataSet):
     name, title, protocol = "campus", "campus: real photos, weak 2D labels", "campus-east"
     kinds = ("graded", "binary", "distance")
@@ -119,12 +102,9 @@ class Campus(DataSet):
 
     @property
     def facts(self) -> dict[str, Any]:
-        said = preset_named("campus")
-        assert said.labels is not None
         return {
             "photos": self.training_photos.digest(),
-            "sectors": [said.labels["theta"], said.labels["radius"]],
-            "within": said.binary,
+            **_preset_facts("campus"),
             "questions": self.questions,
         }
 
@@ -134,6 +114,13 @@ class Campus(DataSet):
         assert said.binary is not None
         sectors = said.labels["theta"], said.labels["radius"]
         return self._against_themselves(self.training_photos, _on_the_ground(kind, sectors, said.binary))
+
+
+def _preset_facts(name: str) -> dict[str, Any]:
+    """How a preset labels its photos."""
+    said = preset_named(name)
+    assert said.labels is not None
+    return {"sectors": [said.labels["theta"], said.labels["radius"]], "within": said.binary}
 
 
 def _on_the_ground(
@@ -196,17 +183,18 @@ class Town(DataSet):
         assert self.photos is not None  # built, before it is opened
         from samespot.evaluation.protocols import protocol_named
 
-        return told_once(protocol_named(self.protocol).cases(self.root))
+        return protocol_named(self.protocol).cases(self.root)
 
     def _label(self, kind: str) -> list[LabelledSet]:
         from samespot.demo import NEAR, RADIUS, THETA, TURNED
-        from samespot.town.truth import exact_places, label_town, town_scene
+        from samespot.overlap.rules import label_scene
+        from samespot.town.truth import exact_places, town_scene
 
         photos = self.training_photos
         if kind == "3d":
             scene = town_scene(photos, progress=self.progress)
             return self._against_themselves(
-                photos, lambda a, b: label_town(a, b, scene, progress=self.progress)
+                photos, lambda a, b: label_scene(a, b, scene, occlusion="depth", progress=self.progress)
             )
         if kind == "strong":
             photos, kind = exact_places(photos), "graded"
@@ -272,15 +260,8 @@ class Msls(DataSet):
 
     @property
     def facts(self) -> dict[str, Any]:
-        said = preset_named("msls")
-        assert said.labels is not None
         photos = [[task.name, task.queries.digest(), task.places.digest()] for task in self._tasks]
-        return {
-            "photos": photos,
-            "sectors": [said.labels["theta"], said.labels["radius"]],
-            "within": said.binary,
-            "questions": self.questions,
-        }
+        return {"photos": photos, **_preset_facts("msls"), "questions": self.questions}
 
     def _label(self, kind: str) -> list[LabelledSet]:
         from samespot.overlap.rules import label_pairs, label_within
@@ -313,12 +294,12 @@ def data_sets(
     """Those at hand: below `data` the folders campus and redkitchen, others by their root; the town always is."""
     unknown = sorted(set(roots) - set(KINDS))
     if unknown:
-        raise InputError(f"--root {unknown[0]}=…: no such data set here; choose one of {', '.join(KINDS)}")
+        raise InputError(f"`root={unknown[0]}=…`: no such data set here; choose one of {', '.join(KINDS)}")
     for name, folder in roots.items():
         if name != "town" and not folder.is_dir():
-            raise InputError(f"--root {name}={folder}: no such folder")
+            raise InputError(f"`root={name}={folder}`: no such folder")
     if data is not None and not data.is_dir():
-        raise InputError(f"--data {data}: no such folder; give the one with campus/ and redkitchen/ in it")
+        raise InputError(f"`data={data}`: no such folder; give the one with campus/ and redkitchen/ in it")
     folders = {"town": work / "town", **roots}
     for name in ("campus", "redkitchen"):
         if name not in folders and data is not None and (data / name).is_dir():

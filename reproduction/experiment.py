@@ -23,7 +23,6 @@ from samespot.files import write_whole
 from samespot.training.options import FREE, TrainingOptions
 
 FORMAT = 1
-SEEDS = 3  # of each experiment
 SMALL_DIMS = 128  # which any network that has not collapsed spans
 LACKS = "not_run.json"
 Floats = NDArray[np.float64]

@@ -21,7 +21,8 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from reproduction.experiment import SEEDS, SMALL_DIMS, Answers, Cost, Result
+from reproduction.experiment import SMALL_DIMS, Answers, Cost, Result
+from reproduction.options import SEEDS
 from reproduction.scores import Floats, column_of, difference, mean_of, per_query, stacked
 from samespot.evaluation.intervals import Interval
 

@@ -24,11 +24,13 @@ from reproduction.matrix import options_of
 from reproduction.scores import precision_by_query
 from samespot.devices import device_named, precision_name
 from samespot.errors import InputError
-from samespot.evaluation.evaluate import Evaluated, EvaluationOptions, Other, evaluate
 from samespot.evaluation.metrics import distances_to_retrieved, gains, ideal_gains
+from samespot.evaluation.options import EvaluateOptions
 from samespot.evaluation.protocols import protocol_named
 from samespot.evaluation.results import Variant
+from samespot.evaluation.run import Evaluated, evaluate_cases
 from samespot.evaluation.threshold_curves import CURVE_K
+from samespot.evaluation.variants import Other
 from samespot.images.listing import ImageList
 from samespot.images.sources import FileImages, Kept, Source, keep_images
 from samespot.matching.reranker import FeatureStore, Reranking
@@ -207,22 +209,23 @@ class Bench:
             )
 
         other = Other(TRAINING, data.training_photos)
-        done = evaluate(
+        done = evaluate_cases(
             protocol_named(data.protocol),
             data.cases,
             described,
             margin=net.margin,
             model={"digest": net.digest()},
-            options=EvaluationOptions(
+            options=EvaluateOptions(
+                protocol=data.protocol,
                 whiten=experiment.whiten,
-                whiten_on_other=experiment.whiten_on_training,
-                whiten_to_span=True,  # dead channels, or a network that collapsed
-                calibrate=experiment.calibrated,
+                whiten_on=None if experiment.whiten_on_training else "map",
                 acceptance=False,
-                device=self.where.type,
+                **data.protocol_options,
             ),
+            whiten_to_span=True,  # dead channels, or a network that collapsed
+            calibrate=experiment.calibrated,
+            device=self.where.type,
             other=other if experiment.whiten_on_training or experiment.calibrated else None,
-            protocol_options=data.protocol_options,
             reranking=self._reranking(experiment, net, described, other),
         )
         return done, vectors

@@ -7,8 +7,9 @@ from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 
 from reproduction.comparators import Measured, measured
-from reproduction.experiment import SEEDS, Cost, Result
+from reproduction.experiment import Cost, Result
 from reproduction.judgement import FAILS, HOLDS, NOT_RUN, UNSURE, Claim, Judged, Line, Verdict, Word
+from reproduction.options import SEEDS
 from reproduction.pictures import Picture, draw_pictures
 from reproduction.scores import mean_of, stacked
 from samespot.errors import InputError

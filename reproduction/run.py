@@ -58,7 +58,7 @@ def chosen(
             one.key for one in experiments if name in (one.data, one.key, one.name)
         } or {one.key for one in experiments if name in one.key}  # fmt: skip
         if not found:
-            raise InputError(f"--only {name}: no such claim or experiment; --list shows them")
+            raise InputError(f"`only={name}`: no such claim or experiment; `show` lists them")
         wanted |= found
     return [one for one in experiments if one.key in wanted]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,28 +20,26 @@ from reproduction.figures.curves import (
     protocol_of,
 )
 from reproduction.figures.drawings import CM, COLUMN, bare, letter, paper_style, sectors_only
-from samespot.figures.report_runs import Described, ReportRun, SectorRule, model_folder
+from samespot.figures.report_runs import Described, ReportRun
 from samespot.figures.style import save
+from samespot.model.loading import model_folder
 from samespot.overlap.classes import POSITIVE
 from samespot.overlap.labels import PairLabels
+from samespot.overlap.rules import Sectors
 
 PAIRS_SHOWN = 4  # of figure 15
 MOST_DOTS = 1_500  # of a trajectory
 
 
-def _first_described(runs: Sequence[ReportRun]) -> tuple[ReportRun, Described, SectorRule] | None:
+def _first_described(runs: Sequence[ReportRun]) -> tuple[ReportRun, Described, Sectors] | None:
     """A run whose places are known, and how they were labelled."""
     return next(
         ((run, run.described[0], run.rule) for run in runs if run.described and run.rule is not None), None
     )
 
 
-def _labels(case: Described, rule: SectorRule) -> PairLabels:
-    from samespot.overlap.rules import label_pairs
-
-    return label_pairs(
-        case.queries, case.places, rule.theta, rule.radius, rule.measure, unknown_heading="disk"
-    )
+def _labels(case: Described, rule: Sectors) -> PairLabels:
+    return replace(rule, unknown_heading="disk").label(case.queries, case.places)
 
 
 def _photos_there(case: Described) -> bool:
@@ -152,7 +151,7 @@ def _examples(
         return save(figure, path)
 
 
-def _example(axes: Any, case: Described, rule: SectorRule, pair: tuple[int, int], share: float) -> None:
+def _example(axes: Any, case: Described, rule: Sectors, pair: tuple[int, int], share: float) -> None:
     from samespot.figures.activation import small_photo
 
     kind = (
@@ -168,7 +167,7 @@ def _example(axes: Any, case: Described, rule: SectorRule, pair: tuple[int, int]
         panel.set_xlabel(words)
         bare(panel)
     tables = ((case.queries, pair[0]), (case.places, pair[1]))
-    opening = tuple(360.0 if table.panoramas[row] else rule.theta for table, row in tables)
+    opening = tuple(float(rule.openings(table)[row]) for table, row in tables)
     ends = [table.positions[row].tolist() for table, row in tables]
     sectors_only(axes[2], ends[0], ends[1], opening, rule.radius)
     axes[2].set_xlabel(f"FoV overlap {100 * share:.1f}%")
@@ -248,7 +247,9 @@ def draw_activations(runs: Sequence[ReportRun], path: Path) -> Path | None:
     from samespot.model.network import PlaceNet
 
     def fits(run: ReportRun) -> bool:
-        return model_folder(run) is not None and bool(run.described) and _photos_there(run.described[0])
+        return (
+            model_folder(run.folder) is not None and bool(run.described) and _photos_there(run.described[0])
+        )
 
     some = one_of_each_loss([run for run in runs if fits(run) and run.rule is not None])
     if not some or some[0].rule is None:
@@ -261,7 +262,7 @@ def draw_activations(runs: Sequence[ReportRun], path: Path) -> Path | None:
     names = model_names(some)
     maps = {}
     for run in some:
-        folder = model_folder(run)
+        folder = model_folder(run.folder)
         assert folder is not None
         maps[names[run.name]] = activation_maps(PlaceNet.load(folder), photos)
     titles = ["query", "map"] * len(pairs)
@@ -288,5 +289,5 @@ def draw_overlap_relation(runs: Sequence[ReportRun], path: Path) -> Path | None:
     if found is None:
         return None
     _, case, rule = found
-    sample = sample_pairs(_labels(case, rule), case.queries, case.places, within=2 * rule.radius)
+    sample = sample_pairs(_labels(case, rule), case.queries, case.places, within=rule.reach)
     return draw_relation(path, sample) if len(sample.distance) else None

@@ -34,6 +34,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import get_args
 
 from reproduction.figures.curves import (
     draw_batches,
@@ -54,12 +55,12 @@ from reproduction.figures.photos import (
     draw_pair_differences,
     draw_trajectories,
 )
-from samespot.errors import InputError
+from reproduction.options import Format
 from samespot.figures.report_runs import ReportRun
 from samespot.figures.style import house_style
+from samespot.options import check_choice
 from samespot.progress import Progress
 
-FORMATS = ("pdf", "svg", "png")
 # None where the runs do not hold what the figure needs
 Draw = Callable[[Sequence[ReportRun], Path], Path | None]
 
@@ -88,15 +89,14 @@ def paper_figures(
     runs: Sequence[ReportRun],
     out: str | Path,
     *,
-    format: str = "pdf",
+    format: Format = "pdf",
     progress: Progress | None = None,
 ) -> list[Path]:
     """Write those of the paper's figures that these runs hold the data of, and those that need none.
 
     Into the folder `out`, as e.g. `fig09-recall.pdf`; text stays text. Returns what was written, in order.
     """
-    if format not in FORMATS:
-        raise InputError(f"`format` {format!r} is unknown; choose one of {', '.join(FORMATS)}")
+    check_choice("format", format, get_args(Format))
     tell = progress or (lambda what, done, total: None)
     written = []
     with house_style() as plt, plt.rc_context(TEXT_AS_TEXT):

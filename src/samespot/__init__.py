@@ -7,19 +7,34 @@ from typing import Any
 
 # name -> module; imported on first use, so that `import samespot` and `samespot --help` stay instant
 _PUBLIC = {
+    "Descriptors": "samespot.retrieval.descriptors",
+    "Evaluation": "samespot.evaluation.results",
     "GeneralizedContrastiveLoss": "samespot.training.loss",
     "InputError": "samespot.errors",
     "PairLabels": "samespot.overlap.labels",
     "PlaceNet": "samespot.model.network",
     "Places": "samespot.places.table",
+    "Points": "samespot.overlap.rules",
+    "Sectors": "samespot.overlap.rules",
+    "SoftDistance": "samespot.overlap.rules",
+    "TrainingOptions": "samespot.training.options",
     "Whitening": "samespot.retrieval.whitening",
+    "Within": "samespot.overlap.rules",
+    "compare": "samespot.evaluation.compare",
     "describe": "samespot.retrieval.describe",
+    "evaluate": "samespot.evaluation.run",
     "label_pairs": "samespot.overlap.rules",
     "label_scene": "samespot.overlap.rules",
     "label_within": "samespot.overlap.rules",
+    "list_models": "samespot.model.catalogue",
+    "list_protocols": "samespot.evaluation.protocols",
+    "load_model": "samespot.model.loading",
+    "open_places": "samespot.places.catalogue",
     "recall_at_k": "samespot.evaluation.metrics",
+    "report": "samespot.figures.report",
     "search": "samespot.retrieval.search",
     "sector_overlap": "samespot.overlap.sector",
+    "split_places": "samespot.places.splitting",
 }
 __all__ = sorted(_PUBLIC)
 

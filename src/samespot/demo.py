@@ -2,7 +2,7 @@
 
     town -> labels -> train binary and graded from the same start -> describe, whiten, evaluate -> report.html
 
-Every stage leaves a folder that the next call finds, so a demo that was stopped goes on where it was.
+Every stage leaves a folder that the next call finds, so an interrupted demo resumes where it left off.
 """
 
 from __future__ import annotations
@@ -60,8 +60,10 @@ def run_demo(
     """All of it, into the folder `out`. `stage` is told what begins."""
     out, begin = Path(out), stage or (lambda what: None)
     begin("Building a town and photographing it")
-    from samespot.commands.report import make_report  # takes seconds, so after the first sign of life
     from samespot.evaluation.protocols import protocol_named
+    from samespot.figures.report import (
+        report as write_report,  # takes seconds, so after the first sign of life
+    )
     from samespot.model.weights import wheel_version
 
     if wheel_version() is None:  # said before a minute is spent on the town
@@ -81,7 +83,7 @@ def run_demo(
     begin("Writing the report")
     differences = {name: _difference(evaluations, name) for name in shown(evaluations["graded"])}
     runs = [out / name for name in RECIPES]
-    report = make_report(runs, out / "report.html", title="samespot: the demo", progress=progress)
+    report = write_report(runs, out / "report.html", title="samespot: the demo", progress=progress)
     folders = [out / name for name in ("town", "labels", *RECIPES)]
     return DemoResult(evaluations, differences, report, [*folders, report])
 
@@ -110,7 +112,7 @@ def build(
 
 
 def training_photos(photos: Places) -> Places:
-    return photos.select((photos.table["split"] == "train").to_numpy())
+    return photos.of_split("train")
 
 
 def labelled(photos: Places, folder: Path | None = None) -> dict[str, LabelledSet]:
@@ -168,7 +170,7 @@ def demo_options(name: str, steps: int = STEPS, seed: int = 0) -> TrainingOption
 def train_one(
     name: str, data: LabelledSet, run: Path, steps: int, cache: Path, progress: Progress | None
 ) -> None:
-    """One run; goes on with one that was stopped, and leaves one that is done as it is. Both share the cache."""
+    """One run; resumes one that was interrupted, and leaves one that is done as it is. Both share the cache."""
     from samespot.training.drawn import save_counts
     from samespot.training.loop import train_network
 
@@ -188,27 +190,22 @@ def whitened_sizes(photos: int) -> list[int]:
 
 def evaluate_one(run: Path, town: Path, cases: list[Case], progress: Progress | None) -> Evaluation:
     """By the protocol `town`, whitened on the map and on the training quarter."""
-    from samespot.commands.evaluate import run_evaluation
-    from samespot.commands.evaluation_files import write_files
     from samespot.evaluation.options import EvaluateOptions
     from samespot.evaluation.results import NAME, Evaluation
+    from samespot.evaluation.run import run_evaluation
     from samespot.model.network import PlaceNet
 
     folder = run / "evaluation"
     if (folder / NAME).is_file():
         there = Evaluation.load(folder)
-        if there.model.get("digest") == PlaceNet.load(run / "last").digest():
+        if there.matches is not None and there.model.get("digest") == PlaceNet.load(run / "last").digest():
             return there
-    sizes = whitened_sizes(min(case.place_count for case in cases))
     asked = EvaluateOptions(
         protocol="town",
         root=town,
-        whiten=tuple(sizes),
+        whiten=tuple(whitened_sizes(min(case.place_count for case in cases))),
         train=town / "places.csv",
         train_split="train",
         out=folder,
     )
-    done, _ = run_evaluation(str(run), asked, progress=progress, cases=cases)
-    # the report draws the figures and the gallery
-    write_files(done, cases, folder, hits=0, misses=0, figures=False, progress=progress)
-    return done.evaluation
+    return run_evaluation(run, asked, cases=cases, progress=progress).evaluation

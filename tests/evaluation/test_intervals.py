@@ -21,12 +21,13 @@ from samespot.evaluation.intervals import (
 
 
 @given(st.integers(1, 30_000), st.floats(0, 1), st.sampled_from([0.8, 0.95, 0.99]))
-def test_wilson_is_scipys(n, share, confidence):
+def test_the_ends_of_wilson_are_where_the_share_is_z_standard_errors_away(n, share, confidence):
+    """Wilson's own definition: the ends p solve (share - p)² = z² p (1 - p) / n."""
     hits = round(share * n)
-    ours, theirs = wilson(hits, n, confidence), stats.binomtest(hits, n).proportion_ci(confidence, "wilson")
+    ours, z = wilson(hits, n, confidence), stats.norm.ppf(0.5 + confidence / 2)
     assert (ours.value, ours.n) == (hits / n, n)
-    assert ours.low == pytest.approx(theirs.low, abs=1e-12)
-    assert ours.high == pytest.approx(theirs.high, abs=1e-12)
+    for end in (ours.low, ours.high):
+        assert (ours.value - end) ** 2 == pytest.approx(z**2 * end * (1 - end) / n, abs=1e-12)
     assert 0 <= ours.low <= ours.value <= ours.high <= 1
 
 

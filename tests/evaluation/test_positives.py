@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from samespot.errors import InputError
+from samespot.evaluation.cases import Case
 from samespot.evaluation.positives import (
     graded_truth,
     rows_allowed,
@@ -105,9 +106,9 @@ def test_sequences_against_brute_force():
 
 def test_graded_truth_is_the_overlap_of_sectors_and_tells_progress():
     queries, places = table([0.0, 30.0], [0.0, 90.0]), table([0.0, 10.0, 500.0], [0.0, 45.0, 0.0])
-    overlap, notes = graded_truth("yard", queries, places, Sectors(90.0, 30.0))
+    rule, notes = graded_truth("yard", queries, places, Sectors(90.0, 30.0))
     told = []
-    labels = overlap(lambda *step: told.append(step))
+    labels = Case("yard", queries, places, rule=rule).overlap(lambda *step: told.append(step))
     expected = sector_overlap(queries.positions[:, None], places.positions[None], 90.0, 30.0)
     np.testing.assert_allclose(labels.dense(), expected, atol=1e-6)
     np.testing.assert_array_equal(labels.dense(), label_pairs(queries, places, 90.0, 30.0).dense())

@@ -6,8 +6,8 @@ import torch
 from PIL import Image
 
 from samespot import Places
-from samespot.commands import evaluation_files
 from samespot.evaluation.results import Evaluation
+from samespot.figures import evaluation as evaluation_figures
 from samespot.model.network import PlaceNet
 from samespot.retrieval import describe
 
@@ -16,7 +16,7 @@ from samespot.retrieval import describe
 def quick(one_thread):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(describe, "fold_batch_norms", lambda stages: stages.eval().requires_grad_(False))
-        patch.setattr(evaluation_files, "_figures", lambda done, out: [])
+        patch.setattr(evaluation_figures, "_figures", lambda done, out: [])
         yield
 
 
@@ -124,7 +124,7 @@ def test_xfeat_beside_the_plain_descriptor(samespot, street):
             "--rerank-patches 'two' is not understood",
         ),
         (("--rerank", "patch-netvlad", "--rerank-scoring", "slow"), "--rerank-scoring 'slow' is unknown"),
-        (("--rerank", "patch-netvlad"), "pools by gem; train one with --pool netvlad64"),
+        (("--rerank", "patch-netvlad"), "pools by gem; train one with `pool=netvlad64`"),
     ],
 )
 def test_a_mistake_is_one_line(samespot, street, words, said):

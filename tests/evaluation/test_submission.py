@@ -9,11 +9,10 @@ from scipy.spatial.transform import Rotation
 from samespot.errors import InputError
 from samespot.evaluation.cases import Case
 from samespot.evaluation.submission import (
-    filled,
     keys_of,
+    predictions_of,
     read_poses,
     read_predictions,
-    stacked,
     write_poses,
     write_predictions,
 )
@@ -60,27 +59,52 @@ def test_keys_of_a_sequence_are_joined_by_commas(tmp_path):
     assert read_predictions(path, keys_of(queries), keys_of(places)).tolist() == [[1, 0]]
 
 
-def test_lists_with_gaps_are_filled_with_rows_that_they_lack():
-    rows = np.array([[4, 1, 0], [1, -1, -1], [-1, -1, -1], [0, 2, -1]])
-    np.testing.assert_array_equal(filled(rows), [[4, 1, 0], [1, 0, 2], [0, 1, 2], [0, 2, 1]])
-    assert rows[1].tolist() == [1, -1, -1]  # as it was
+def city(name, queries, places, positives=None):
+    def table(role, n):
+        rows = {"image": [f"{name}/{name}-{role}{i}.jpg" for i in range(n)]}
+        return Places.build(
+            ".", {**rows, "easting": [0.0] * n, "northing": [0.0] * n}, missing_images="ignore"
+        )
+
+    return Case(name, table("q", queries), table("m", places), positives)
 
 
-def test_cities_are_stacked_into_one_file():
-    def city(name, queries, places):
-        def table(role, n):
-            rows = {"image": [f"{name}/{role}{i}.jpg" for i in range(n)]}
-            return Places.build(
-                ".", {**rows, "easting": [0.0] * n, "northing": [0.0] * n}, missing_images="ignore"
-            )
+def test_short_lists_are_filled_with_images_of_other_cities(tmp_path):
+    """The official script reads a rectangle of different keys and looks for those of the true images."""
+    cases = [city("athens", 2, 5), city("miami", 2, 2)]
+    found = [np.array([[2, 0, 1, 4, -1], [-1] * 5]), np.array([[1, 0], [0, -1]])]
+    told = predictions_of(cases, found, 4)
+    assert told.queries == [f"{c}/{c}-q{i}.jpg" for c in ("athens", "miami") for i in (0, 1)]
+    assert told.places[4:] == ["athens/athens-m4.jpg", "miami/miami-m0.jpg", "miami/miami-m1.jpg"]
+    # of Miami's two images both are listed, then come Athens'; Athens' unread query has Miami's, then its own last
+    assert told.rows.tolist() == [[2, 0, 1, 4], [5, 6, 4, 3], [6, 5, 0, 1], [5, 0, 1, 2]]
+    assert told.notes == (
+        "predictions of 1 of 2 queries of athens are fewer than 4 and end with the last images of the map, which may"
+        " be right by chance",
+        "predictions of 2 of 2 queries of miami are fewer than 4 and end with images of other cities, which are never"
+        " right",
+    )
+    path = write_predictions(tmp_path / "p.csv", told.queries, told.places, told.rows)
+    lines = np.genfromtxt(path, dtype=str)
+    assert lines.shape == (4, 5)
+    assert all(len(set(line)) == 5 for line in lines.tolist())
 
-        return Case(name, table("q", queries), table("m", places))
 
-    cases = [city("athens", 1, 3), city("miami", 2, 2)]
-    queries, places, rows = stacked(cases, [np.array([[2, 0, 1]]), np.array([[1, 0], [0, -1]])])
-    assert queries == ["athens/q0.jpg", "miami/q0.jpg", "miami/q1.jpg"]
-    assert places[3:] == ["miami/m0.jpg", "miami/m1.jpg"]
-    assert rows.tolist() == [[2, 0], [4, 3], [3, -1]]
+def test_what_is_known_to_be_right_never_fills_a_line():
+    positives = [np.array([3, 2]), np.array([], dtype=int)]
+    told = predictions_of([city("athens", 2, 4, positives)], [np.array([[-1, -1], [0, -1]])], 2)
+    assert told.rows.tolist() == [[1, 0], [0, 3]]
+    assert told.notes[0].endswith("end with the last images of the map")
+    whole = predictions_of([city("athens", 1, 2, [np.array([1])])], [np.array([[-1, -1]])], 20)
+    assert whole.rows.tolist() == [[0, 1]]  # all that there is, what is right last
+
+
+def test_full_lists_are_as_they_were_found():
+    told = predictions_of(
+        [city("athens", 1, 3), city("miami", 1, 2)], [np.array([[2, 0]]), np.array([[1, 0]])], 2
+    )
+    assert told.rows.tolist() == [[2, 0], [4, 3]]
+    assert told.notes == ()
 
 
 def test_what_no_file_can_say_is_not_written(tmp_path):

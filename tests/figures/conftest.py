@@ -8,9 +8,11 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from samespot.evaluation.evaluate import EvaluationOptions, evaluate
+from samespot.evaluation.folder import write_evaluation
+from samespot.evaluation.options import EvaluateOptions
 from samespot.evaluation.protocol import Protocol
 from samespot.evaluation.protocols.tables import table_case
+from samespot.evaluation.run import evaluate_cases
 from samespot.overlap.rules import Within
 from samespot.places.table import Places
 from samespot.retrieval.descriptors import Descriptors
@@ -79,9 +81,9 @@ def save_run(folder, batches, case, noise, seed):
         kept = folder / "evaluation" / "descriptors" / name
         return save_descriptors(kept, places, vectors_of(places, noise, seed))
 
-    options = EvaluationOptions(whiten=(4, 8), device="cpu")
-    done = evaluate(protocol, [case], describe, margin=0.5, model={"margin": 0.5}, options=options)
-    done.evaluation.save(folder / "evaluation" / "evaluation.json")
+    options = EvaluateOptions(whiten=(4, 8))
+    done = evaluate_cases(protocol, [case], describe, margin=0.5, model={"margin": 0.5}, options=options)
+    write_evaluation(done, folder / "evaluation")
     sets = [{"theta": THETA, "radius": RADIUS, "measure": "overlap"}]
     config = {"options": {"batches": batches, "seed": 0}, "resolved": {"torch": "2.9"}, "sets": sets}
     (folder / "config.json").write_text(json.dumps(config))
@@ -104,4 +106,4 @@ def two_runs(tmp_path_factory):
         for name, batches, noise, seed in (("graded", "A", 0.25, 3), ("binary", "binary", 0.8, 4))
     }
     folders = {name: root / name for name in done}
-    return SimpleNamespace(root=root, case=case, done=done, folders=folders)
+    return SimpleNamespace(root=root, case=case, done=done, folders=folders, save_run=save_run)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from base64 import b64decode
 from dataclasses import replace
 from types import SimpleNamespace
@@ -12,7 +13,10 @@ from PIL import Image
 
 from samespot.errors import InputError
 from samespot.evaluation.compare import compare
+from samespot.evaluation.protocols.tables import table_case
+from samespot.evaluation.protocols.town import SharedView
 from samespot.figures.report import write_report
+from samespot.figures.report_networks import differences_of
 from samespot.figures.report_runs import ActivationRow, ReportRun, RunDifferences, load_runs
 from samespot.figures.report_sections.explorer import (
     distance_bytes,
@@ -20,7 +24,7 @@ from samespot.figures.report_sections.explorer import (
     sample_places,
     sample_queries,
 )
-from samespot.figures.report_sections.gallery import kinds_of, matches_of, shown_runs
+from samespot.figures.report_sections.gallery import gallery, kinds_of, matches_of, shown_runs
 from samespot.figures.report_sections.looks import colours, dash_of, main_variants, smoothed, variant_words
 from samespot.figures.report_sections.markup import embedded, percent
 from samespot.figures.report_sections.network import heated
@@ -28,6 +32,8 @@ from samespot.figures.report_sections.photos import ABSENT, PhotoStore
 from samespot.figures.report_sections.recall import recall, recalls_at_each_k
 from samespot.figures.report_sections.summary import summary
 from samespot.figures.report_sections.training import label_histograms
+from samespot.overlap.rules import Within
+from samespot.retrieval.search import search
 
 
 @pytest.fixture(scope="session")
@@ -80,7 +86,7 @@ def test_the_table_has_the_numbers_of_the_evaluations_and_of_their_comparison(pa
     for one in made.differences:
         if one.metric in ("R@1", "overlap@1"):
             assert f'<span class="value">{percent(one.difference.value, signed=True)}</span>' in page
-    verdicts = page.count(">significant<") + page.count(">cannot tell<")
+    verdicts = page.count(">significant<") + page.count(">inconclusive<")
     # R@1, R@5, R@10, overlap@1, nDCG@10 of three kinds of descriptors, and the large figure
     assert verdicts >= 5 * 2 + 1
 
@@ -112,7 +118,8 @@ def test_embedded_values_survive_and_cannot_end_their_element():
 
 
 def test_an_evaluation_alone_has_neither_photos_nor_training(two_runs, tmp_path):
-    alone = load_runs([two_runs.folders["graded"] / "evaluation" / "evaluation.json"])
+    file = shutil.copy(two_runs.folders["graded"] / "evaluation" / "evaluation.json", tmp_path / "alone.json")
+    alone = load_runs([file])
     html = write_report(alone, tmp_path / "a.html").read_text()
     assert sections(html) == ["summary", "recall", "calibration", "settings"]
     assert "not in these runs" not in html
@@ -197,12 +204,12 @@ def test_the_sample_has_the_gallery_then_the_best_answers(runs):
     queries = sample_queries(there, cases[0], 6, seed=0)
     assert len(queries) == 6
     assert sorted(set(queries.tolist())) == queries.tolist()
-    label = runs[0].rule.overlap(cases[0].queries.select(queries), cases[0].places)
+    label = runs[0].rule.label(cases[0].queries.select(queries), cases[0].places).dense()
     places = sample_places(cases[0], cases, queries, label, 30, seed=0).tolist()
     assert places == list(range(30))  # there is room for all
     few = sample_places(cases[0], cases, queries[:2], label[:2], 6, seed=0).tolist()
     for case in cases:
-        assert set(case.found.rows[queries[:2], 0].tolist()) <= set(few)
+        assert set(case.matches.rows[queries[:2], 0].tolist()) <= set(few)
     assert set(label[:2].argmax(axis=1).tolist()) <= set(few)
 
 
@@ -217,49 +224,89 @@ def test_kinds_of_answers_split_the_queries_that_count(runs):
     assert [kind.name for kind in kinds_of(there[:1])] == ["found", "missed"]
 
 
-def test_a_match_is_right_as_far_as_it_is_known(runs, two_runs):
-    run, evaluation = shown_runs(runs)[1]
-    columns = {name: values for name, values in evaluation.variant().outcomes.items() if name != "hits"}
-    evaluation = replace(evaluation, variants=[replace(evaluation.variant(), outcomes=columns)])
-    case = run.described[0]
-    truth = two_runs.done["binary"].labels[0]
-    hits = []
+def test_matches_are_those_of_the_evaluation_with_their_truth(runs, two_runs):
+    run, _ = shown_runs(runs)[1]
+    case, done = run.described[0], two_runs.done["binary"]
+    found, truth = done.found["16"][0], done.labels[0]
     for query in range(len(case.queries)):
-        matches = matches_of(run, evaluation, case, query, run.rule)
+        matches = matches_of(run, case, query, run.rule)
+        assert [match.place for match in matches] == found.rows[query, :4].tolist()
         positives = set(two_runs.case.positives[query].tolist())
+        assert [match.right for match in matches] == [match.place in positives for match in matches]
         for match in matches:
-            assert match.right in (None, match.place in positives)
-            assert match.label == pytest.approx(
-                float(truth.lookup(np.array(query), np.array(match.place))), abs=1e-5
-            )
-        first = int(evaluation.variant().outcomes["first_hit"][query])
-        assert [match.right is None for match in matches] == [0 < first < rank for rank in (1, 2, 3, 4)]
-        row = case.found.rows[query].tolist()
-        hits.append("".join("1" if place in positives else "0" for place in row))
-    # an evaluation that wrote all hits down leaves nothing open
-    variant = evaluation.variant()
-    told = replace(variant, outcomes={**variant.outcomes, "hits": np.array(hits)})
-    judged = replace(evaluation, variants=[told])
-    for query in range(len(case.queries)):
-        right = [match.right for match in matches_of(run, judged, case, query, run.rule)]
-        assert right == [hit == "1" for hit in hits[query][:4]]
+            overlap = float(truth.lookup(np.array(query), np.array(match.place)))
+            assert match.label == pytest.approx(overlap, abs=1e-5)
+            assert match.true is None
 
 
-def test_a_recorded_answer_wins_over_the_search(runs):
-    """A protocol may keep photos out that the report knows nothing of."""
-    run, evaluation = shown_runs(runs)[0]
-    case, variant = run.described[0], evaluation.variant()
-    second = case.place_names[case.found.rows[:, 1]]
-    other = replace(evaluation, variants=[replace(variant, outcomes={**variant.outcomes, "top": second})])
-    (match,) = matches_of(run, other, case, 0, run.rule)
-    assert case.place_names[match.place] == second[0]
+def test_photos_that_the_protocol_excludes_are_not_in_the_gallery(two_runs, tmp_path):
+    """The report used to search again, without exclusions, and put the marks of other photos on what it found."""
+    queries, places = two_runs.case.queries, two_runs.case.places
+    taken = [replace(t, table=t.table.assign(time=np.arange(len(t)) * 60.0)) for t in (queries, places)]
+    case = table_case(*taken, within=Within(60.0, None), time_gap=np.timedelta64(180, "s"), name="street")
+    two_runs.save_run(tmp_path / "run", "A", case, 0.25, 3)
+    (run,) = load_runs(tmp_path / "run")
+    minutes = np.abs(np.arange(len(queries))[:, None] - np.arange(len(places))[None])
+    searched_again = search(run.described[0].query_vectors, run.described[0].place_vectors, 4).rows
+    barred = np.take_along_axis(minutes, searched_again, axis=1) < 3
+    assert barred.sum() > 5  # without the exclusion they would be found
+    for query in range(len(queries)):
+        matches = matches_of(run, run.described[0], query, run.rule)
+        assert len(matches) == 4
+        assert all(minutes[query, match.place] >= 3 for match in matches)
+        expected = [match.place in case.positives[query] for match in matches]
+        assert [match.right for match in matches] == expected
+    html = gallery([run], PhotoStore()).body
+    named = re.findall(r"match \d, (right|wrong): ([^\"]+)\"", html)
+    assert len(named) >= 8
+    assert {mark for mark, _ in named} == {"right", "wrong"}
 
 
-def test_true_overlap_is_asked_for_the_photos_shown(runs, tmp_path):
-    def true_overlap(queries, places):
-        return np.full((len(queries), len(places)), 0.375)
+def test_a_map_against_itself_has_its_gallery_pairs_and_matches(two_runs, tmp_path):
+    """Its descriptors are kept once, under the map's name."""
+    places = two_runs.case.places
+    case = table_case(places, places, within=Within(25.0, None), theta=80.0, radius=40.0, name="street")
+    two_runs.save_run(tmp_path / "run", "A", case, 0.25, 3)
+    assert [path.name for path in (tmp_path / "run/evaluation/descriptors").iterdir()] == ["street-map"]
+    (run,) = load_runs(tmp_path / "run")
+    html = write_report([run], tmp_path / "r.html").read_text()
+    assert {"pairs", "gallery"} <= set(sections(html))
+    assert 'class="answer"' in html
+    (own,) = run.described
+    assert not (own.matches.rows == np.arange(len(places))[:, None]).any()  # no photo finds itself
+    assert differences_of([run])[0].run == "run"
 
-    html = write_report(runs, tmp_path / "t.html", true_overlap=true_overlap).read_text()
+
+def test_an_evaluation_without_matches_says_so_in_one_line(runs, tmp_path):
+    cases = [replace(case, matches=None) for case in runs[0].described]
+    old = replace(runs[0], described=cases)
+    body = gallery([old], PhotoStore()).body
+    assert "The evaluation of graded did not keep its matches: evaluate again" in body
+    assert "answer" not in body.replace("answers", "")
+    both = gallery([old, runs[1]], PhotoStore()).body
+    assert "The evaluation of graded did not keep its matches" in both
+    assert 'class="answer"' in both  # those of the other run
+    assert "pairs" in sections(write_report([old], tmp_path / "o.html").read_text())
+
+
+def test_measured_overlap_stands_beside_the_label(runs, tmp_path, monkeypatch):
+    """Where the graded truth was measured, the label is that of the sectors that the run learned from."""
+    told = {"measure": "shared view", "kind": SharedView.KIND}
+    evaluation = replace(runs[0].evaluation, settings={**runs[0].evaluation.settings, "overlap": told})
+    (case,) = runs[0].described
+    shared = replace(case.matches, overlap=np.full(case.matches.rows.shape, 0.375, np.float32))
+    run = replace(runs[0], evaluation=evaluation, described=[replace(case, matches=shared)])
+    match = matches_of(run, run.described[0], 2, run.rule)[0]
+    pair = np.array([[2, match.place]])
+    assert match.label == run.rule.of_pairs(case.queries, case.places, pair)[0]
+    assert match.true == 0.375
+
+    def measured(self, queries, places):
+        return SimpleNamespace(dense=lambda: np.full((len(queries), len(places)), 0.375))
+
+    monkeypatch.setattr(SharedView, "unknown", lambda self, table: {})
+    monkeypatch.setattr(SharedView, "label", measured)
+    html = write_report([run], tmp_path / "t.html").read_text()
     assert "<span>true 0.38</span>" in html
     facts = json.loads(re.search(r'id="explorer-data">(.*?)</script>', html, re.S)[1])
     truth = np.frombuffer(b64decode(facts["cases"][0]["truth"]), np.uint8)

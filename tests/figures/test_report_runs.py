@@ -1,17 +1,19 @@
-"""Runs read back from their folders: names, sectors found out from recorded overlaps, lists searched again."""
+"""Runs read back from their folders: names, rules, matches, all as they were written."""
 
 import json
 import shutil
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from samespot.errors import InputError
 from samespot.evaluation.calibration import IsotonicCalibration
-from samespot.figures.report_runs import Described, ReportRun, SectorRule, load_runs
-from samespot.overlap.rules import label_pairs
-from samespot.places.table import Places
+from samespot.figures.report_runs import Described, ReportRun, load_runs
+from samespot.overlap.rules import Sectors
+
+THETA, RADIUS = 80.0, 40.0  # of the fixture
 
 
 @pytest.fixture
@@ -51,68 +53,89 @@ def test_what_is_no_run_is_refused_in_one_line(tmp_path):
         load_runs([])
 
 
-def test_lists_are_those_of_brute_force_and_agree_with_what_was_recorded(two_runs):
+def test_matches_are_those_of_brute_force_and_agree_with_what_was_recorded(two_runs):
     (run,) = load_runs([two_runs.folders["binary"]])
     (case,) = run.described
     apart = np.linalg.norm(
         case.query_vectors[:, None].astype(np.float64) - case.place_vectors[None].astype(np.float64), axis=2
     )
-    np.testing.assert_array_equal(case.found.rows[:, :3], np.argsort(apart, axis=1)[:, :3])
+    np.testing.assert_array_equal(case.matches.rows[:, :3], np.argsort(apart, axis=1)[:, :3])
     outcomes = run.evaluation.variant().outcomes
-    np.testing.assert_array_equal(case.place_names[case.found.rows[:, 0]], outcomes["top"])
-    np.testing.assert_allclose(case.found.distances[:, 0], outcomes["distance"], atol=2e-6)
+    np.testing.assert_array_equal(case.place_names[case.matches.rows[:, 0]], outcomes["top"])
+    np.testing.assert_allclose(case.matches.distances[:, 0], outcomes["distance"], atol=2e-6)
     some = np.array([3, 1]), np.array([5, 0, 2])
     np.testing.assert_allclose(case.distances(*some), apart[np.ix_(*some)], atol=1e-7)
 
 
-def test_a_photo_never_finds_itself_and_an_unread_one_has_no_distance(two_runs):
+def test_an_unread_photo_has_no_distance(two_runs):
     places = two_runs.case.places
     vectors = np.eye(len(places), dtype=np.float32)
     vectors[4] = 0
     one = Described("self", 0, places, places, vectors, vectors)
-    assert not (one.found.rows == np.arange(len(places))[:, None]).any()
-    assert (one.found.rows[4] == -1).all()
     apart = one.distances(np.array([4, 5]), np.array([4, 6]))
     assert np.isnan(apart[0]).all()
     assert np.isnan(apart[1, 0])
     assert apart[1, 1] == pytest.approx(np.sqrt(2))
 
 
-def test_the_sectors_are_found_out_from_the_recorded_overlaps(two_runs, copied):
+def test_the_rule_is_that_of_the_truth_or_else_of_what_was_learned_from(two_runs, copied):
+    """Recorded, never guessed: without a word of it there is none."""
     (run,) = load_runs([two_runs.folders["graded"]])
-    assert run.rule == SectorRule(80.0, 40.0)
-    # without its training set's word for it, only a usual rule could do, and none explains these overlaps
+    assert run.rule == Sectors(THETA, RADIUS)
+    file = copied / "evaluation" / "evaluation.json"
+    said = json.loads(file.read_text())
+    said["settings"]["overlap"] = {"measure": "shared view", "kind": "true visual overlap"}
+    file.write_text(json.dumps(said))
+    config = json.loads((copied / "config.json").read_text())
+    config["sets"] = [
+        {"measure": "within", "metres": 15, "degrees": 40},
+        {**config["sets"][0], "radius": 7.0},
+    ]
+    (copied / "config.json").write_text(json.dumps(config))
+    assert load_runs([copied])[0].rule == Sectors(THETA, 7.0)
     (copied / "config.json").unlink()
-    said = json.loads((copied / "evaluation" / "evaluation.json").read_text())
-    del said["settings"]["overlap"]
-    (copied / "evaluation" / "evaluation.json").write_text(json.dumps(said))
-    assert load_runs([copied])[0].rule is None
-    said["settings"]["overlap"] = {"theta": 80, "radius": 40}
-    (copied / "evaluation" / "evaluation.json").write_text(json.dumps(said))
-    assert load_runs([copied])[0].rule == SectorRule(80.0, 40.0)
-    for variant in said["variants"]:
-        variant["per_query"]["overlap"][0] = 0.123
-    (copied / "evaluation" / "evaluation.json").write_text(json.dumps(said))
     assert load_runs([copied])[0].rule is None
 
 
-def test_labels_of_all_pairs_are_those_of_label_pairs(tmp_path):
-    dice = np.random.default_rng(0)
-    table = {
-        "image": [f"{i}.png" for i in range(20)],
-        "easting": dice.uniform(0, 60, 20),
-        "northing": dice.uniform(0, 60, 20),
-        "heading": dice.uniform(0, 360, 20),
-        "pano": dice.random(20) < 0.3,
-    }
-    table["heading"][np.flatnonzero(table["pano"])[0]] = np.nan
-    places = Places.build(tmp_path, table, missing_images="ignore")
-    expected = label_pairs(places, places, 70.0, 25.0).dense()
-    rule = SectorRule(70.0, 25.0)
-    apart = ~np.eye(20, dtype=bool)
-    np.testing.assert_allclose(rule.overlap(places, places)[apart], expected[apart], atol=1e-6)
-    pairs = rule.overlap_of_pairs(places.select(np.arange(19)), places.select(np.arange(1, 20)))
-    np.testing.assert_allclose(pairs, expected[np.arange(19), np.arange(1, 20)], atol=1e-6)
+def test_an_evaluation_of_the_old_format_has_no_matches(copied):
+    """As samespot 0.1 wrote it: names of folders instead of paths, and a part of the rule."""
+    file = copied / "evaluation" / "evaluation.json"
+    said = json.loads(file.read_text())
+    said["format"] = 1
+    del said["matches"]
+    for case in said["cases"]:
+        del case["descriptors"]
+    for key in ("unknown_heading", "panoramas"):
+        del said["settings"]["overlap"][key]
+    file.write_text(json.dumps(said))
+    (run,) = load_runs([copied])
+    (case,) = run.described
+    assert case.matches is None
+    assert run.rule == Sectors(THETA, RADIUS)
+
+
+def test_matches_of_another_evaluation_are_not_taken_for_its_own(two_runs, copied):
+    """As after a kill between the two files."""
+    shutil.copy(two_runs.folders["binary"] / "evaluation" / "matches.safetensors", copied / "evaluation")
+    assert load_runs([copied])[0].described[0].matches is None
+
+
+def test_an_evaluation_can_be_moved(two_runs, tmp_path):
+    moved = shutil.copytree(two_runs.folders["graded"] / "evaluation", tmp_path / "elsewhere")
+    (run,) = load_runs(moved / "evaluation.json")
+    assert run.name == "elsewhere"
+    assert run.described[0].matches is not None
+
+
+def test_what_evaluate_returned_is_a_run(two_runs):
+    done = two_runs.done["graded"]
+    (bare,) = load_runs(done)
+    assert (bare.evaluation, list(bare.described)) == (done.evaluation, [])
+    written = SimpleNamespace(files=[two_runs.folders["graded"] / "evaluation" / "evaluation.json"])
+    (run,) = load_runs([written])
+    assert run.described[0].matches is not None
+    trained = SimpleNamespace(run=two_runs.folders["graded"])
+    assert load_runs([trained])[0].metrics
 
 
 def test_descriptors_of_other_photos_are_left_aside(two_runs, copied):

@@ -197,6 +197,9 @@ def test_labels_know_the_tables_they_were_made_from(labels):
 
 
 HARMED = {
+    "similarity above 1": ("similarity", lambda a: np.where(np.arange(len(a)) == 2, np.float32(1.5), a)),
+    "similarity NaN": ("similarity", lambda a: np.where(np.arange(len(a)) == 2, np.float32(np.nan), a)),
+    "similarity below 0": ("similarity", lambda a: -a),
     "short array": ("columns", lambda a: a[:3]),
     "empty file": ("columns", None),
     "other type": ("columns", lambda a: a.astype(np.float64)),

@@ -82,7 +82,8 @@ def test_magnetic_and_true_north_are_told_apart_in_the_notes(tmp_path):
     )
 
 
-def test_photos_without_position_are_counted_and_three_named(tmp_path):
+def test_photos_without_position_are_counted_and_three_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(photos, "accept_heic", lambda: False)
     shoot(tmp_path / "good.jpg", {**MUNICH, 17: 1.0})
     for name in "abcd":
         shoot(tmp_path / f"{name}.jpg")
@@ -97,28 +98,35 @@ def test_photos_without_position_are_counted_and_three_named(tmp_path):
         f"{tmp_path}: 4 photos left out, no GPS in EXIF (a.jpg, b.jpg, c.jpg, …)",
         f"{tmp_path}: 1 photos left out, GPS in EXIF is 0, 0 (zero.jpg)",
         f"{tmp_path}: 2 photos left out, unreadable image file (broken.jpg, iphone.heic)",
-        f"{tmp_path}: HEIC photos are read when the package pillow-heif is installed",
+        f"{tmp_path}: HEIC photos need the package pillow-heif: pip install pillow-heif",
     )
 
 
+def test_a_folder_of_nothing_but_heic_names_the_package(tmp_path, monkeypatch):
+    monkeypatch.setattr(photos, "accept_heic", lambda: False)
+    (tmp_path / "iphone.heic").write_bytes(b"not even close")
+    with pytest.raises(InputError, match="HEIC photos need the package pillow-heif"):
+        photos.read(tmp_path)
+
+
 @pytest.mark.parametrize(
-    "gps",
+    ("gps", "why"),
     [
-        {
-            1: "N",
-            2: (IFDRational(0, 0),) * 3,
-            3: "E",
-            4: (IFDRational(0, 0),) * 3,
-        },  # what some phones write without a fix
-        {1: "N", 2: (148.0, 0.0, 0.0), 3: "E", 4: (11.0, 0.0, 0.0)},
-        {1: "N", 2: (48.0, 8.0, 14.4)},
-        {17: 90.0},
+        # what some phones write without a fix
+        ({1: "N", 2: (IFDRational(0, 0),) * 3, 3: "E", 4: (IFDRational(0, 0),) * 3}, photos.BROKEN),
+        ({1: "N", 2: (148.0, 0.0, 0.0), 3: "E", 4: (11.0, 0.0, 0.0)}, photos.BROKEN),
+        ({1: "N", 2: (48.0, 75.0, 0.0), 3: "E", 4: (11.0, 0.0, 0.0)}, photos.BROKEN),
+        ({1: "N", 2: (48.0, 8.0, 14.4)}, photos.NO_GPS),
+        ({17: 90.0}, photos.NO_GPS),
+        # a position in the other hemisphere is worse than none, so it is never guessed
+        ({2: (48.0, 8.0, 14.4), 4: (11.0, 34.0, 30.36)}, photos.NO_SIDE),
+        ({1: "N", 2: (48.0, 8.0, 14.4), 3: "?", 4: (11.0, 34.0, 30.36)}, photos.NO_SIDE),
     ],
 )
-def test_broken_positions_count_as_none(tmp_path, gps):
+def test_broken_positions_are_left_out_and_counted_by_their_reason(tmp_path, gps, why):
     shoot(tmp_path / "good.jpg", MUNICH)
     shoot(tmp_path / "bad.jpg", gps)
-    assert photos.read(tmp_path).dropped == {"no GPS in EXIF": 1}
+    assert photos.read(tmp_path).dropped == {why: 1}
 
 
 def test_a_broken_direction_or_time_is_only_unknown(tmp_path):

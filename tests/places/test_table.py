@@ -74,11 +74,12 @@ def test_names_of_digits_stay_names(csv):
 
 BROKEN = {
     "image,easting\na.jpg,1\n": (
-        "places.csv: missing column northing; needed are image, easting, northing, heading"
+        "places.csv: missing column northing; it has image, easting; needed are image, easting, northing, heading"
         " (or latitude and longitude for the position)"
     ),
     "photo,x,y\na.jpg,1,2\n": (
-        "places.csv: missing columns image, easting, northing; needed are image, easting, northing, heading"
+        "places.csv: missing columns easting, northing; it has image, x, y;"
+        " needed are image, easting, northing, heading"
         " (or latitude and longitude for the position)"
     ),
     "image,easting,northing,heading\n": "places.csv: the table has no rows",
@@ -106,7 +107,7 @@ BROKEN = {
         "places.csv row 1: heading 360 is not in [0, 360) (1 such rows); pass `wrap_headings` to accept it"
     ),
     "image,easting,northing,heading\na.jpg,1,2,0\nb.jpg,1,2,0\na.jpg,3,4,0\na.jpg,3,4,0\n": (
-        "places.csv row 3: image a.jpg stands in the table twice (2 repeated rows); keep one row an image"
+        "places.csv row 3: image a.jpg stands in the table twice (2 repeated rows); keep one row per image"
     ),
     "image,easting,northing,heading\na.jpg,1,2,0\n,1,2,0\n": (
         "places.csv row 2: no image name (1 rows lack one); fill them in or delete them"
@@ -117,12 +118,10 @@ BROKEN = {
         " C error: Expected 4 fields in line 3, saw 5"
     ),
     "image,easting,northing,heading\na.jpg,1,2,0,7\nb.jpg,3,4,0,5\n": (
-        "places.csv line 2: 5 fields where the header has 4;"
-        " mend the line, an unknown value is an empty field"
+        "places.csv line 2: 5 fields where the header has 4; fix the line, an unknown value is an empty field"
     ),
     "image,easting,northing,heading\na.jpg,1,2,0\nb.jpg,3,4\n": (
-        "places.csv line 3: 3 fields where the header has 4;"
-        " mend the line, an unknown value is an empty field"
+        "places.csv line 3: 3 fields where the header has 4; fix the line, an unknown value is an empty field"
     ),
     "image,latitude,longitude\na,48,11\nb,4800,11\n": "places.csv row 2: latitude 4800 is not in [-90, 90]",
     "image,latitude,longitude\na.jpg,48,181\n": "places.csv row 1: longitude 181 is not in [-180, 180]",
@@ -164,7 +163,7 @@ def test_an_absent_file_and_a_broken_parquet_are_told(tmp_path):
 def test_a_csv_that_is_not_text_is_told(tmp_path):
     path = tmp_path / "places.csv"
     path.write_bytes(b"image,easting\n\xff\xfe\x00,1\n")
-    with pytest.raises(InputError, match=r"places\.csv: cannot be read as csv: 'utf-8' codec"):
+    with pytest.raises(InputError, match=r"places\.csv: not a text in UTF-8 \(byte 14\); save it as UTF-8"):
         Places.read(path)
 
 
@@ -224,7 +223,7 @@ def test_metres_win_over_degrees_unless_zones_are_mixed(csv, tmp_path):
     assert "zone" not in two.table
     assert two.notes == (
         f"{tmp_path}/places.csv: eastings were of different UTM zones (30U, 31U);"
-        " projected anew from latitude and longitude",
+        " projected again from latitude and longitude",
     )
 
 
@@ -452,8 +451,8 @@ def test_a_given_root_wins(tmp_path):
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("{", r"not valid json \(.+\); delete it or mend it"),
-        ("[1]", "holds list where an object is expected; .*"),
+        ("{", r"not valid json \(.+\); delete it or fix it"),
+        ("[1]", "holds no json object; .*"),
     ],
 )
 def test_a_broken_sidecar_is_told(tmp_path, text, fault):

@@ -6,9 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from reproduction.command import Board, ClaimsRequest, board, command_in_words, measure_claims, of_one_kind
 from reproduction.experiment import Answers, Cost, Experiment, Result, Store
+from reproduction.measure_claims import command_in_words, measure_claims, of_one_kind
+from reproduction.options import ClaimsOptions
 from reproduction.run import Run
+from reproduction.screen import Board, board
 from samespot.errors import InputError
 
 
@@ -97,13 +99,13 @@ def test_weights_are_found_beside_the_data(tmp_path):
     (tmp_path / "weights").mkdir()
     file = tmp_path / "weights" / "vgg16_something.safetensors"
     file.touch()
-    assert ClaimsRequest(data=tmp_path / "data").weight_files() == {"vgg16": file}
-    assert ClaimsRequest().weight_files() == {}
+    assert ClaimsOptions(data=tmp_path / "data").weight_files() == {"vgg16": file}
+    assert ClaimsOptions().weight_files() == {}
 
 
 def test_the_command_in_words_is_that_of_the_results_and_names_no_folder_of_this_machine(tmp_path):
     """Whatever the last call asked for: results may be of several."""
-    asked = ClaimsRequest(
+    asked = ClaimsOptions(
         tmp_path,
         tmp_path,
         weights=(f"vgg16={tmp_path}",),
@@ -117,18 +119,18 @@ def test_the_command_in_words_is_that_of_the_results_and_names_no_folder_of_this
     )
     assert command_in_words(asked, results) == said
     three = {"campus/a": [made_up("campus/a", 0.5)] * 3}
-    assert command_in_words(ClaimsRequest(seeds=1), three) == "python -m reproduction claims --data DATA"
+    assert command_in_words(ClaimsOptions(seeds=1), three) == "python -m reproduction claims --data DATA"
 
 
 def test_collecting_says_why_an_experiment_lacks_where_data_is_named(results, monkeypatch):
     monkeypatch.setattr("reproduction.measure.hub_is_reachable", lambda: False)
     (results / "data").mkdir()
-    with_data = ClaimsRequest(results, results / "data", collect=True, device="cpu")
+    with_data = ClaimsOptions(results, results / "data", collect=True, device="cpu")
     notes = {
         run.experiment.key: run.note for run in measure_claims(with_data)[1].runs if run.state == "missing"
     }
     assert notes["campus/vgg16-gem-B"] == "needs the data set campus"
-    bare = ClaimsRequest(results, collect=True, device="cpu")
+    bare = ClaimsOptions(results, collect=True, device="cpu")
     notes = {run.experiment.key: run.note for run in measure_claims(bare)[1].runs if run.state == "missing"}
     assert notes["campus/vgg16-gem-B"] == "not run"
     assert "campus/vgg16-gem-graded" not in notes
@@ -182,12 +184,12 @@ def test_seeds_of_other_options_are_no_further_seeds(results):
     assert of_one_kind([old, new[0]]) == [old]
     store = Store(results)
     store.save(replace(old, experiment="campus/no-longer-there"))
-    judged, _ = measure_claims(ClaimsRequest(results, collect=True, device="cpu"))
+    judged, _ = measure_claims(ClaimsOptions(results, collect=True, device="cpu"))
     assert "campus/no-longer-there" not in judged.results
 
 
 def test_collecting_needs_no_data(results):
-    asked = ClaimsRequest(results, root=("msls=nowhere",), collect=True, device="cpu")
+    asked = ClaimsOptions(results, root=("msls=nowhere",), collect=True, device="cpu")
     assert measure_claims(asked)[0].results
 
 
@@ -224,5 +226,5 @@ def test_only_what_is_asked_for_is_listed(reproduction, tmp_path):
 
 def test_results_of_other_data_sets_are_collected_unasked(results):
     Store(results).save(made_up("msls/vgg16-gem-graded", 0.7))
-    judged, _ = measure_claims(ClaimsRequest(results, collect=True, device="cpu"))
+    judged, _ = measure_claims(ClaimsOptions(results, collect=True, device="cpu"))
     assert "msls/vgg16-gem-graded" in judged.results

@@ -1,12 +1,10 @@
 """Which data sets are at hand, and their labels of each kind against the labelling functions themselves."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from PIL import Image
 
-from reproduction.data_sets import data_sets, told_once
+from reproduction.data_sets import data_sets
 from samespot.errors import InputError
 from samespot.overlap.rules import label_by_distance, label_pairs, label_within
 from samespot.places.table import Places
@@ -43,13 +41,13 @@ def test_the_town_is_always_at_hand_and_others_where_their_folder_is(data, tmp_p
 @pytest.mark.parametrize(
     ("folder", "roots", "said"),
     [
-        ("nowhere", {}, "--data .*nowhere: no such folder"),
+        ("nowhere", {}, "`data=.*nowhere`: no such folder"),
         (
             None,
             {"moon": "."},
-            "--root moon=…: no such data set here; choose one of campus, town, redkitchen, msls",
+            "`root=moon=…`: no such data set here; choose one of campus, town, redkitchen, msls",
         ),
-        (None, {"msls": "nowhere"}, "--root msls=nowhere: no such folder"),
+        (None, {"msls": "nowhere"}, "`root=msls=nowhere`: no such folder"),
     ],
 )
 def test_a_wrong_folder_is_named(tmp_path, folder, roots, said):
@@ -103,14 +101,6 @@ def test_facts_change_with_who_is_asked(data, tmp_path, gone):
 
 
 def test_the_truth_is_computed_once(data, tmp_path):
-    campus, asked = data_sets(data, {}, tmp_path)["campus"], []
+    campus = data_sets(data, {}, tmp_path)["campus"]
     truth = campus.cases[0].overlap(None)
     assert campus.cases[0].overlap(None) is truth
-
-    def overlap(progress):
-        asked.append(progress)
-        return truth
-
-    (kept,) = told_once([replace(campus.cases[0], overlap=overlap)])
-    assert [kept.overlap(None), kept.overlap(None)] == [truth, truth]
-    assert len(asked) == 1

@@ -11,8 +11,8 @@ from reproduction.experiment import Experiment, Store
 from reproduction.measure import Bench
 from reproduction.run import planned, run_matrix
 from reproduction.scores import OVER_DISTANCE, OVER_OVERLAP, per_query
-from samespot.evaluation.evaluate import evaluate
 from samespot.evaluation.protocols import protocol_named
+from samespot.evaluation.run import evaluate_cases
 from samespot.retrieval.descriptors import Descriptors
 from samespot.training.network import build_net
 
@@ -76,8 +76,8 @@ def test_answers_are_those_of_the_evaluation(done, bench):
     def describe(places, name):
         return Descriptors(None, net.describe_images(places.images, 1).numpy(), {"bad": {}})
 
-    expected = evaluate(
-        protocol_named("town"), data.cases, describe, margin=net.margin, model={}, protocol_options={}
+    expected = evaluate_cases(
+        protocol_named("town"), data.cases, describe, margin=net.margin, model={}
     ).evaluation.variant()
     answers = result.plain()
     assert (answers.dims, answers.whitened_on) == (96, None)

@@ -142,7 +142,7 @@ def test_names_choose_by_claim_by_data_set_and_by_part():
         *(f"vgg16-gem-sare-joint-rate-{rate:g}" for rate in LOSSES["sare-joint"]),
     }
     assert chosen(every, said, []) == every
-    with pytest.raises(InputError, match="--only nothing-like-it: no such claim or experiment"):
+    with pytest.raises(InputError, match="`only=nothing-like-it`: no such claim or experiment"):
         chosen(every, said, ["nothing-like-it"])
 
 

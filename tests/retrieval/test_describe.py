@@ -358,3 +358,16 @@ def test_a_gpu_gives_what_the_processor_gives(net, places, tmp_path, precision, 
     assert not found.vectors[6].any()
     alike = (found.vectors[found.good] * one.vectors[one.good]).sum(axis=1)
     assert alike.min() > (0.9999 if precision == "32" else 0.999)
+
+
+def test_descriptors_that_are_no_numbers_are_never_written(net, places, tmp_path):
+    import copy
+
+    broken = copy.deepcopy(net)
+    next(p for p in broken.parameters() if p.ndim == 4).data[0] = float("nan")
+    with pytest.raises(InputError, match="descriptors that are not finite numbers, so none is written"):
+        describe(broken, places, tmp_path / "d", batch_size=BATCH)
+    assert not (tmp_path / "d" / "meta.json").is_file()
+    broken.save(tmp_path / "model")
+    with pytest.raises(InputError, match="weights that are not finite numbers"):
+        PlaceNet.load(tmp_path / "model")

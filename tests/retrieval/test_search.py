@@ -1,5 +1,6 @@
 """Exact search against float64 brute force, on every engine: random vectors, ties, near-ties and bad rows."""
 
+import re
 import sys
 
 import numpy as np
@@ -337,8 +338,10 @@ def test_a_gpu_that_is_not_there_is_refused():
 def test_faiss_missing_is_said(monkeypatch):
     monkeypatch.setitem(sys.modules, "faiss", None)
     assert search(unit(2), unit(2), 1, device="cpu").rows.tolist() == [[0], [1]]
-    with pytest.raises(InputError, match="faiss is not installed"):
+    with pytest.raises(InputError, match="faiss is not installed") as said:
         search(unit(2), unit(2), 1, device="cpu", engine="faiss")
+    advised = re.findall(r"use `engine=(\w+)`", str(said.value))
+    assert search(unit(2), unit(2), 1, device="cpu", engine=advised[0]).rows.tolist() == [[0], [1]]
 
 
 def test_on_a_gpu_the_same_to_the_last_bit():

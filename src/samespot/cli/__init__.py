@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from io import TextIOWrapper
 from typing import Any
 
 import typer
@@ -26,6 +27,9 @@ INTERRUPTED = 130  # exit code after Ctrl-C, as of shells
 
 def run(app: typer.Typer = app) -> None:
     """Entry point: a user's mistake is one line and exit code 2, never a traceback."""
+    for stream in (sys.stdout, sys.stderr):  # θ on a terminal of ASCII or Latin-1 is a ?, not a crash
+        if isinstance(stream, TextIOWrapper) and not stream.encoding.lower().startswith("utf"):
+            stream.reconfigure(errors="replace")
     try:
         code = app(args=sys.argv[1:] or ["--help"], standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):

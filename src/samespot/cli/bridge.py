@@ -30,7 +30,17 @@ SHORT = 18  # letters of choices that fit beside a flag
 class JsonOutput(Options):
     """What every command can do."""
 
-    json: Path | None = option(None, "Also write the result to this json file.", writes="file")
+    json: Path | None = option(
+        None, "Also write the result to this json file; - is standard output.", writes="file"
+    )
+
+
+class Failed(Exception):  # noqa: N818
+    """Part of the work failed: what there is goes to `--json`, and the exit code is 1."""
+
+    def __init__(self, result: Any) -> None:
+        super().__init__("part of the work failed")
+        self.result = result
 
 
 def command(
@@ -46,14 +56,18 @@ def command(
         def run(ctx: typer.Context, **values: Any) -> None:
             typed = {key: value for key, value in values.items() if _was_typed(ctx, key)}
             to = typed.pop("json", None)
+            if to == Path("-"):
+                from samespot.cli.console import keep_stdout_for_json
+
+                keep_stdout_for_json()
             try:
                 result = handler(typed)
             except InputError as error:
                 raise InputError(with_flags(str(error), flags)) from error
-            if to is not None:
-                from samespot.cli.console import write_json
-
-                result.save(to) if hasattr(result, "save") else write_json(result, to)
+            except Failed as failed:
+                _write(failed.result, to)
+                raise typer.Exit(1) from None
+            _write(result, to)
 
         given = [_parameter(one, types[key], flags) for key, one in known.items()]
         given.sort(key=lambda one: not _is_argument(known[one.name]))  # stable: arguments first
@@ -65,6 +79,13 @@ def command(
         return handler
 
     return register
+
+
+def _write(result: Any, to: Path | None) -> None:
+    if to is not None:
+        from samespot.cli.console import write_json  # rich: not before it is needed
+
+        write_json(result, to)
 
 
 def flag_of(one: Field[Any]) -> str:
@@ -104,7 +125,7 @@ def _parameter(one: Field[Any], hint: Any, flags: Mapping[str, str]) -> inspect.
     assert told is not None, f"{one.name} says nothing of itself"
     kind, default = _shown_type(hint, told), one.default
     if isinstance(default, tuple):
-        default = ",".join(str(part) for part in default)
+        default = [] if told.many else ",".join(str(part) for part in default)
     shown, metavar = _help(with_flags(told.help, flags), told.metavar, choices(hint, told))
     more: dict[str, Any] = {"help": shown, "rich_help_panel": told.panel or None}
     if metavar:
@@ -153,7 +174,7 @@ def _writable(flag: str, kind: str) -> Callable[[Path | None], Path | None]:
     def check(path: Path | None) -> Path | None:
         from samespot.cli.outputs import check_file, check_folder
 
-        if path is not None:
+        if path is not None and path != Path("-"):
             (check_file if kind == "file" else check_folder)(flag, path)
         return path
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from rich.table import Table
 
 from samespot.errors import InputError
+from samespot.files import write_whole
 from samespot.overlap.rules import words_of
 
 if TYPE_CHECKING:  # a line about a typo must not wait for pandas and torch
@@ -29,11 +32,33 @@ out = Console()
 err = Console(stderr=True)
 
 
+EVERY = 15.0  # [s] between plain lines of progress
+STDOUT = Path("-")
+
+
+class PlainProgress:
+    """Progress where there is no terminal, as under nohup or in a pipe: a line now and then, none for short work."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._said = clock, clock()
+
+    def __call__(self, what: str, done: int, total: int) -> None:
+        if self._clock() - self._said < EVERY:
+            return
+        self._said = self._clock()
+        share = f" ({done / total:.0%})" if total else ""
+        err.print(f"{plain(what)}: {done:,} of {total:,}{share}", highlight=False, soft_wrap=True)
+
+
 @contextmanager
 def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
-    """Yields `report(what, done, total)`. Shown on a terminal only; each `what` up to " · " gets a bar of its own."""
+    """Yields `report(what, done, total)`. Each `what` up to " · " gets a bar of its own, or without a terminal plain
+    lines now and then."""
+    if not err.is_terminal:
+        yield PlainProgress()
+        return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=err, disable=not err.is_terminal, transient=True) as bar:
+    with Progress(*columns, console=err, transient=True) as bar:
         tasks: dict[str, TaskID] = {}
 
         def report(what: str, done: int, total: int) -> None:
@@ -52,19 +77,41 @@ def complain(line: str) -> None:
 
 
 def write_json(result: Any, path: Path | None) -> None:
-    """The `--json FILE` of every command."""
+    """The `--json FILE` of every command; `-` is standard output."""
     if path is None:
+        return
+    if path == STDOUT:
+        sys.stdout.write(json_text(result))
         return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(result, indent=1, default=str) + "\n")
+        write_whole(path, json_text(result).encode())
     except OSError as error:
         raise InputError(f"{path}: cannot be written ({error.strerror})") from error
+
+
+def json_text(result: Any) -> str:
+    return json.dumps(result, indent=1, default=str) + "\n"
+
+
+def keep_stdout_for_json() -> None:
+    """Tables for people go to standard error: standard output is for the program that reads the json."""
+    out.file = sys.stderr
+
+
+def next_step(command: str) -> None:
+    """What one would type next."""
+    err.print(f"[dim]next:[/] {plain(command)}", highlight=False, soft_wrap=True)
 
 
 def plain(text: str) -> str:
     """Text as it is: square brackets in it are not markup."""
     return escape(text)
+
+
+def warn(line: str) -> None:
+    """Something the user should know, although the command succeeds."""
+    err.print(f"[yellow]note[/] {plain(line)}", highlight=False, soft_wrap=True)
 
 
 def notes_of(*tables: Places) -> None:
@@ -79,6 +126,14 @@ def notes_of(*tables: Places) -> None:
 
 def files_written(files: Sequence[Path]) -> None:
     out.print("\n".join(f"[dim]wrote[/] {plain(str(f))}" for f in files), highlight=False, soft_wrap=True)
+
+
+def facts_table(title: str, facts: Mapping[str, str]) -> None:
+    """Names and values, one line each."""
+    grid = _grid(title)
+    for name, value in facts.items():
+        grid.add_row(name, value)
+    out.print(grid)
 
 
 def counts_table(title: str, counts: dict[str, int]) -> None:
@@ -204,8 +259,8 @@ def say(line: str) -> None:
 
 
 def refuse_absent_gpu(device: str) -> None:
-    """Raise where a CUDA device is asked for and torch sees none; looked at before any work is done."""
-    if device.split(":")[0] == "cuda":
+    """Raise where a CUDA device is asked for and is not there; looked at before any work is done."""
+    if device.startswith("cuda"):
         from samespot.devices import device_named
 
         device_named(device)
@@ -242,7 +297,7 @@ def training_table(result: TrainingResult) -> None:
         grid.add_row(f"recall@{k} of the best", f"{share:.1%}")
     out.print(grid)
     for line in result.warnings:
-        err.print(f"[yellow]note[/] {plain(line)}", highlight=False, soft_wrap=True)
+        warn(line)
 
 
 def descriptors_table(described: Descriptors) -> None:

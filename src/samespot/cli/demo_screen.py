@@ -59,7 +59,7 @@ def demo_screen(result: DemoResult) -> None:
         first = next((one for one in comparison.differences if one.metric == "R@1"), None)
         if first is not None:
             what = _label("graded − binary", result.evaluations["graded"].variant(descriptor))
-            word = "[green]significant[/]" if first.significant else "[yellow]cannot tell[/]"
+            word = "[green]significant[/]" if first.significant else "[yellow]inconclusive[/]"
             out.print(f"  {what}, R@1: [bold]{first.difference.points()}[/], {word}", highlight=False)
     out.print("  [dim]in percent, with 95 % intervals; one seed; whitened on the training streets[/]\n")
     files_written(result.files[:-1])

@@ -10,6 +10,7 @@ from samespot.cli import console
 from samespot.cli.app import app
 from samespot.cli.bridge import command
 from samespot.evaluation.options import EvaluateOptions
+from samespot.figures.options import EvaluationFigureOptions
 from samespot.matching.options import RerankOptions
 from samespot.options import Options, option, split
 from samespot.places.options import SOURCE, ReadOptions
@@ -53,33 +54,34 @@ def describe(typed: dict[str, Any]) -> Any:
     return described.meta
 
 
-@command(app, ModelOption, EvaluateOptions, DescribeOptions, RerankOptions)
+@command(app, ModelOption, EvaluateOptions, EvaluationFigureOptions, DescribeOptions, RerankOptions)
 def evaluate(typed: dict[str, Any]) -> Any:
     """Measure a model by a named protocol, or on tables of your own, with confidence intervals."""
-    parts = split(typed, ModelOption, EvaluateOptions, DescribeOptions, RerankOptions)
-    asked = EvaluateOptions.of(parts[1])
-    further = DescribeOptions.of(parts[2]), RerankOptions.of(parts[3])
+    of_model, what, figures, how, again = split(
+        typed, ModelOption, EvaluateOptions, EvaluationFigureOptions, DescribeOptions, RerankOptions
+    )
+    out = what.setdefault("out", Path("evaluation"))
+    asked, drawn = EvaluateOptions.of(what), EvaluationFigureOptions.of(figures)
+    further = DescribeOptions.of(how), RerankOptions.of(again)
     console.refuse_absent_gpu(further[0].device)
     from samespot.cli.evaluation_screen import evaluation_tables
-    from samespot.commands.evaluate import run_evaluation
-    from samespot.commands.evaluation_files import write_files
+    from samespot.evaluation.run import run_evaluation
+    from samespot.figures.evaluation import draw_evaluation
 
-    out = asked.out or Path("evaluation")
     with console.progress_bar() as progress:
-        done, cases = run_evaluation(ModelOption.of(parts[0]).model, asked, *further, progress)
-        shown = asked.gallery
-        files = write_files(done, cases, out, hits=shown, misses=shown, seed=asked.seed, progress=progress)
+        done = run_evaluation(ModelOption.of(of_model).model, asked, *further, progress=progress)
+        pictures = draw_evaluation(done, out, gallery=drawn.gallery, seed=asked.seed, progress=progress)
     evaluation_tables(done.evaluation)
-    console.notes_of(*(table for case in cases for table in (case.queries, case.places)))
-    console.files_written(files)
-    return done.evaluation
+    console.notes_of(*(table for case in done.cases for table in (case.queries, case.places)))
+    console.files_written([*done.files, *pictures])
+    return done.evaluation.to_json()
 
 
 @dataclass(frozen=True)
 class CompareOptions(Options):
     first: str = option(
         ...,
-        "Evaluation of one model: a folder or its evaluation.json; several seeds joined by commas.",
+        "A run or evaluation folder, or an evaluation.json; several seeds joined by commas.",
         argument=True,
         metavar="A",
     )
@@ -96,13 +98,11 @@ def compare(typed: dict[str, Any]) -> Any:
     """Is A better than B? Differences query by query, with 95 % intervals."""
     from samespot.cli.evaluation_screen import comparison_table
     from samespot.evaluation.compare import compare as compare_runs
-    from samespot.evaluation.results import Evaluation
 
     asked = CompareOptions.of(typed)
     paths = (asked.first.split(","), asked.second.split(","))
-    sides = [[Evaluation.load(path) for path in side] for side in paths]
     variants = (asked.descriptor, asked.second_descriptor or asked.descriptor)
-    result = compare_runs(*sides, variants=variants, seed=asked.seed)
+    result = compare_runs(*paths, variants=variants, seed=asked.seed)
     comparison_table(result, paths)
     return result.to_dict()
 
@@ -116,10 +116,10 @@ class ProtocolsOptions(Options):
 def protocols(typed: dict[str, Any]) -> Any:
     """List the evaluation protocols: which queries, what counts as found, what is never retrieved."""
     from samespot.cli.evaluation_screen import protocol_page, protocols_table
-    from samespot.evaluation.protocols import PROTOCOLS, protocol_named
+    from samespot.evaluation.protocols import list_protocols, protocol_named
 
     name = ProtocolsOptions.of(typed).name
-    chosen = list(PROTOCOLS.values()) if name is None else [protocol_named(name)]
+    chosen = list_protocols() if name is None else [protocol_named(name)]
     if name is None:
         protocols_table(chosen)
     else:

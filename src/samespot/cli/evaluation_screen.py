@@ -218,7 +218,7 @@ def comparison_table(comparison: Comparison, sides: tuple[Sequence[str], Sequenc
             f"{100 * one.second:.1f}",
             plain(one.difference.points()),
             "" if one.p is None else f"{one.p:.2g}",
-            "[green]significant[/]" if one.significant else "[dim]cannot tell[/]",
+            "[green]significant[/]" if one.significant else "[dim]inconclusive[/]",
         )
     out.print(table)
 

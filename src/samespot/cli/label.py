@@ -9,6 +9,7 @@ from typing import Any, Literal
 from samespot.cli import console
 from samespot.cli.app import app
 from samespot.cli.bridge import command
+from samespot.errors import InputError
 from samespot.options import Options, option, split
 from samespot.overlap.options import LabelOptions, label_tasks
 from samespot.places.options import ReadOptions
@@ -41,7 +42,12 @@ def label(typed: dict[str, Any]) -> Any:
             files = [folder / "labels"]
             if asked.figures:
                 progress("drawing figures", 0, 1)
-                files += draw_label_set(done, folder / "figures", asked.pair)
+                try:
+                    files += draw_label_set(done, folder / "figures", asked.pair)
+                except (
+                    InputError
+                ) as error:  # the labels are there: a photo that cannot be drawn takes nothing away
+                    console.warn(f"not all figures were drawn: {error}")
             if asked.h5:
                 same = bool(done.labels.meta["same_table"])
                 files.append(export_h5(done.labels, asked.out / f"{task.name}_gt.h5", condensed=same))

@@ -10,8 +10,8 @@ from samespot.cli import console
 from samespot.cli.app import app
 from samespot.cli.bridge import command
 from samespot.options import Options, option, split
-from samespot.places.catalogue import DATA_SETS, data_set, find_data_sets, open_places
-from samespot.places.options import PlacesOptions, ReadOptions
+from samespot.places.catalogue import DATA_SETS, data_set, find_data_sets, meta_path, open_places
+from samespot.places.options import PlacesOptions, ReadOptions, SplitOptions
 
 
 @command(app, PlacesOptions, ReadOptions)
@@ -23,8 +23,31 @@ def places(typed: dict[str, Any]) -> Any:
     console.notes_of(table)
     console.places_table(table)
     if asked.out is not None:
-        console.files_written([table.save(asked.out)])
+        file = table.save(asked.out)
+        console.files_written([file, meta_path(file)])
     return console.places_facts(table)
+
+
+@command(app, SplitOptions, ReadOptions, name="split")
+def split_table(typed: dict[str, Any]) -> Any:
+    """Cut a table into train, map and query, so that what is measured was not learned."""
+    from samespot.places.splitting import split_places
+
+    ours, reading = split(typed, SplitOptions, ReadOptions)
+    asked = SplitOptions.of(ours)
+    table = open_places(asked.source, **ReadOptions.of(reading).to_dict())
+    console.notes_of(table)
+    done = split_places(
+        table, asked.by, train=asked.train, queries=asked.queries, gap=asked.gap, seed=asked.seed
+    )
+    counts = {name: len(getattr(done, name)) for name in ("train", "map", "query")}
+    counts["left out"] = len(table) - sum(counts.values())
+    console.facts_table(f"{len(table):,} images", {name: f"{n:,}" for name, n in counts.items()})
+    for note in done.notes:
+        console.say(note)
+    files = done.save(asked.out)
+    console.files_written([path for file in files for path in (file, meta_path(file))])
+    return {**counts, "notes": list(done.notes), "files": [str(file) for file in files]}
 
 
 @dataclass(frozen=True)

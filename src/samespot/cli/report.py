@@ -28,10 +28,10 @@ class ReportOptions(Options):
 @command(app, ReportOptions)
 def report(typed: dict[str, Any]) -> Any:
     """One self-contained html page about some runs: it works offline, on a phone and in the dark."""
-    from samespot.commands.report import make_report
+    from samespot.figures.report import report as write_report
 
     asked = ReportOptions.of(typed)
     with console.progress_bar() as progress:
-        file = make_report([Path(run) for run in asked.runs], asked.out, title=asked.title, progress=progress)
+        file = write_report(asked.runs, asked.out, title=asked.title, progress=progress)
     console.files_written([file])
     return [str(file)]

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from samespot.errors import InputError
 from samespot.overlap.labels import PairLabels
+from samespot.overlap.rules import Rule
 from samespot.places.table import Places
 from samespot.progress import Progress
 from samespot.retrieval.exclusion import Exclusion
@@ -28,9 +29,8 @@ class Case:
     A query is a row of `queries`, or with `query_frames` (n, s) a sequence of s rows of it; likewise the map.
     `positives` are for each query the map items (rows, or sequences) that count as found; None where the truth
     is secret, or is a pose to come close to. A query with an empty list does not count (it is "not in the map").
-    `overlap` makes the graded truth of queries × map images when asked; None where it cannot be known.
-    `pair_overlap(places, pairs)` gives the same truth for (n, 2) pairs of rows of another table, by which predictions
-    are calibrated; where it is None and the labels are of sectors, sectors are taken.
+    `rule` says how similar two photos are, the graded truth; None where that cannot be known. `labels` makes the
+    labels of queries × map images where they are not simply the rule's: kept in a folder, or city by city.
     `groups` name for each query what tables are broken down by, e.g. {"condition": ["night", …]}.
     """
 
@@ -38,14 +38,15 @@ class Case:
     queries: Places
     places: Places
     positives: Sequence[Rows] | None = None
-    overlap: Callable[[Progress | None], PairLabels] | None = None
+    rule: Rule | None = None
     excluded: Exclusion | None = None
     groups: Mapping[str, NDArray[np.str_]] = field(default_factory=dict)
     query_frames: Rows | None = None
     place_frames: Rows | None = None
     reach: float | None = None  # [m] farther apart than this, two photos share nothing
-    pair_overlap: Callable[[Places, Rows], NDArray[np.float64]] | None = None
+    labels: Callable[[Progress | None], PairLabels] | None = None
     notes: tuple[str, ...] = ()
+    _kept: list[PairLabels] = field(default_factory=list, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.positives is not None and len(self.positives) != self.query_count:
@@ -57,6 +58,15 @@ class Case:
                 raise InputError(
                     f"{self.name}: {len(values)} values of {column} for {self.query_count} queries"
                 )
+
+    def overlap(self, progress: Progress | None = None) -> PairLabels | None:
+        """The graded truth of queries × map images; None where it cannot be known. Made once, when first asked for."""
+        if not self._kept:
+            if self.labels is not None:
+                self._kept.append(self.labels(progress))
+            elif self.rule is not None:
+                self._kept.append(self.rule.label(self.queries, self.places, progress=progress))
+        return self._kept[0] if self._kept else None
 
     @property
     def query_count(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from samespot.errors import InputError
 from samespot.evaluation.intervals import Interval, mcnemar, paired_bootstrap_runs
 from samespot.evaluation.outcomes import per_query_scores
-from samespot.evaluation.results import Evaluation
+from samespot.evaluation.results import Evaluation, evaluation_of
 
 Scores = NDArray[np.float64]  # (runs, queries)
 RULE = ("name", "positive", "queries", "exclusions", "options")  # of a protocol: what two runs must share
@@ -65,14 +65,20 @@ class Comparison:
 
 
 def compare(
-    first: Sequence[Evaluation],
-    second: Sequence[Evaluation],
+    a: Any,
+    b: Any,
     *,
     variants: tuple[str | None, str | None] = (None, None),
     resamples: int = 10_000,
     seed: int = 0,
 ) -> Comparison:
-    """First minus second, over the queries. Several runs a side (seeds): their spread is part of the interval."""
+    """A minus B, query by query over the same queries.
+
+    a, b: what `evaluate` returned, an `Evaluation`, its file, an evaluation folder, a run folder; or a list of them,
+    seeds of one recipe, whose spread is then part of the interval. variants: names of the descriptors to compare; by
+    default those that the network gives.
+    """
+    first, second = _side(a), _side(b)
     reference = first[0]
     _refuse_other_numbers(len(first), len(second))
     for other in (*first[1:], *second):
@@ -97,6 +103,13 @@ def compare(
             differences.append(_difference(name, a[:, counted], b[:, counted], resamples, seed))
     runs, queries = (len(first), len(second)), int(reference.queries.counted.sum())
     return Comparison(chosen[0][0].name, chosen[1][0].name, runs, queries, differences)
+
+
+def _side(given: Any) -> list[Evaluation]:
+    sources = given if isinstance(given, list | tuple) else [given]
+    if not sources:
+        raise InputError("nothing to compare: give at least one evaluation of A and one of B")
+    return [evaluation_of(source) for source in sources]
 
 
 def _difference(name: str, a: Scores, b: Scores, resamples: int, seed: int) -> Difference:

@@ -61,16 +61,13 @@ def wilson(hits: int, n: int, confidence: float = CONFIDENCE) -> Interval:
     """Interval of a share of n independent queries. With no query the share is unknown: NaN in [0, 1]."""
     if not 0 <= hits <= n:
         raise InputError(f"{hits} hits among {n} queries: hits must lie between 0 and the number of queries")
+    _tail(confidence)  # refuses what is none
     if n == 0:
         return Interval(nan, 0.0, 1.0, 0)
-    z2 = NormalDist().inv_cdf(1 - _tail(confidence)) ** 2
-    share = hits / n
-    centre = (share + z2 / (2 * n)) / (1 + z2 / n)
-    half = sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n * n))) / (1 + z2 / n)
-    # At the ends the formula gives exactly 0 and 1 but for rounding.
-    low = 0.0 if hits == 0 else centre - half
-    high = 1.0 if hits == n else centre + half
-    return Interval(share, low, high, int(n))
+    from scipy.stats import binomtest
+
+    ends = binomtest(int(hits), int(n)).proportion_ci(confidence, method="wilson")
+    return Interval(hits / n, float(ends.low), float(ends.high), int(n))
 
 
 def bootstrap_mean(

@@ -9,6 +9,7 @@ from typing import Any, Literal
 from samespot.errors import InputError
 from samespot.options import Options, about, ineffective, option, parse_sizes
 from samespot.overlap.rules import RADIUS, THETA, Within, parse_within
+from samespot.places.catalogue import protocol_names
 
 WhitenOn = Literal["map", "train", "both"]
 _WHITENING, _TRUST = "Whitening and calibration", "When to trust a match"
@@ -22,10 +23,14 @@ class EvaluateOptions(Options):
     protocol: str | None = option(
         None,
         "A protocol; `samespot protocols` lists them. Or give `map` and `queries`.",
+        choices=protocol_names,
+        metavar="PROTOCOL",
         argument=True,
     )
     root: Path = option(Path(), "Folder of the protocol's data set, or the folder above it.")
-    out: Path | None = option(None, "Folder for results, figures and descriptors.", writes="folder")
+    out: Path | None = option(
+        None, "Folder for results, matches and descriptors.", writes="folder", default="evaluation"
+    )
 
     whiten: tuple[int, ...] = option(
         (),
@@ -135,8 +140,7 @@ class EvaluateOptions(Options):
     )
     acceptance: bool = option(True, "Also ask for each query when its place is not in the map.", panel=_TRUST)
 
-    gallery: int = option(4, "How many hits, and how many misses, the gallery shows.", least=0)
-    seed: int = option(0, "Seed of the bootstraps and of the gallery's sample.")
+    seed: int = option(0, "Seed of the bootstraps.")
 
     def __post_init__(self) -> None:
         """Whatever can be known to be wrong before a file is read."""
@@ -144,14 +148,12 @@ class EvaluateOptions(Options):
         if not isinstance(sizes, str):
             object.__setattr__(self, "whiten", (sizes,) if isinstance(sizes, int) else tuple(sizes))
         super().__post_init__()
-        if self.protocol is None and self.map is None:
-            raise InputError("name a protocol (`samespot protocols` lists them), or give `map` and `queries`")
         if sum(rule is not None for rule in (self.within, self.frames, self.overlap)) > 1:
             raise InputError("give one of `within`, `frames` and `overlap`: which matches are right")
-        if self.train is None and self.whiten_on in ("train", "both"):
-            raise InputError(f"`whiten_on={self.whiten_on}` needs `train`, the places to fit it on")
 
     def refuse_ineffective(self, typed: set[str]) -> None:
+        if self.protocol is None and self.map is None:
+            raise InputError("name a protocol (`samespot protocols` lists them), or give `map` and `queries`")
         if self.protocol is not None:
             why = f"with the protocol {self.protocol}, which has its own"
             ineffective(typed, _in_panel(_OWN), why)
@@ -161,6 +163,8 @@ class EvaluateOptions(Options):
             ineffective(typed, ("whiten_on",), "without `whiten`")
         if self.train is None:
             ineffective(typed, ("train_split",), "without `train`")
+            if self.whiten_on in ("train", "both"):
+                raise InputError(f"`whiten_on={self.whiten_on}` needs `train`, the places to fit it on")
         if not self.acceptance:
             ineffective(typed, ("accept_precision",), "with `acceptance=False`")
         if self.protocol is not None:

@@ -18,7 +18,6 @@ from samespot.evaluation.metrics import (
     average_precision_at_k,
     first_hit,
     gains,
-    hits,
     ideal_gains,
     ndcg_at_k,
     pose_errors,
@@ -42,8 +41,6 @@ def outcomes(case: Case, found: Found, ks: Sequence[int], labels: PairLabels | N
     columns: Columns = {"top": names[found.rows[:, 0]], "distance": found.distances[:, 0]}
     if case.positives is not None:
         columns["first_hit"] = first_hit(found.rows, case.positives)
-        right = hits(found.rows, case.positives).astype(np.int64)
-        columns["hits"] = np.array(["".join(map(str, row)) for row in right.tolist()], dtype=np.str_)
         for k in ks:
             precision = average_precision_at_k(found.rows, case.positives, k)
             columns[f"ap@{k}"] = np.where(case.counted, precision, np.nan)

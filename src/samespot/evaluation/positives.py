@@ -10,13 +10,10 @@ from numpy.typing import NDArray
 
 from samespot.evaluation.cases import Rows
 from samespot.overlap.labels import PairLabels
-from samespot.overlap.rules import Sectors, label_within
-from samespot.overlap.task import LabelTask, run_task
+from samespot.overlap.rules import Rule, label_within
 from samespot.places.table import Places
-from samespot.progress import Progress
 from samespot.retrieval.exclusion import Exclusion
 
-Overlap = Callable[[Progress | None], PairLabels]
 # Queries labelled at a time: beyond the lists themselves, memory holds the pairs of so many.
 BLOCK_QUERIES = 65_536
 
@@ -102,19 +99,11 @@ def sequences_found(near: Sequence[Rows], query_frames: Rows, place_frames: Rows
 
 
 def graded_truth(
-    name: str, queries: Places, places: Places, rule: Sectors
-) -> tuple[Overlap | None, tuple[str, ...]]:
-    """What makes the graded labels when they are asked for; None and why, where they cannot be known."""
+    name: str, queries: Places, places: Places, rule: Rule
+) -> tuple[Rule | None, tuple[str, ...]]:
+    """The rule, where it knows all that it needs of both tables; None and why, where it does not."""
     for role, table in (("query", queries), ("map", places)):
-        place_unknown = np.isnan(table.positions[:, :2]).any(axis=1)
-        sees_around = table.panoramas & (rule.panoramas == "disk")
-        heading_unknown = np.isnan(table.positions[:, 2]) & ~sees_around
-        for what, unknown in (("position", place_unknown), ("heading", heading_unknown)):
-            if unknown.any():
-                lack = f"{unknown.sum()} of {len(table)} {role} images have no {what}"
-                return None, (f"{name}: {lack}, so there is no graded truth",)
-
-    def labels(progress: Progress | None) -> PairLabels:
-        return run_task(LabelTask(name, queries, places, rule), None, progress).labels
-
-    return labels, ()
+        for what, unknown in rule.unknown(table).items():
+            lack = f"{unknown.sum()} of {len(table)} {role} images have no {what}"
+            return None, (f"{name}: {lack}, so there is no graded truth",)
+    return rule, ()

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from samespot.devices import device_named
 from samespot.evaluation.cases import Case
-from samespot.evaluation.evaluate import MAP, Describe, Other
+from samespot.evaluation.variants import MAP, Other
 from samespot.matching.local_features import XFeat, photo_size
 from samespot.matching.options import RerankOptions
 from samespot.matching.patch_netvlad import PatchNetVLAD, learn_projection, netvlad_of
 from samespot.matching.reranker import FeatureStore, Reranking
 from samespot.model.network import PlaceNet
+from samespot.places.table import Places
 from samespot.progress import Progress
+from samespot.retrieval.descriptors import Descriptors
 from samespot.retrieval.options import DescribeOptions
 
 
-def reranking(
+def reranking_of(
     asked: RerankOptions,
     net: PlaceNet,
     cases: Sequence[Case],
     other: Other | None,
-    describe: Describe,
+    describe: Callable[[Places, str], Descriptors],
     *,
     folder: Path | None,
     describing: DescribeOptions,

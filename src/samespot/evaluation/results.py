@@ -4,6 +4,11 @@ protocol, model, settings    what was done
 queries                      name, case and groups of each query, once
 variants                     one a descriptor (its size, whitening, re-ranking): metrics with intervals, curves, and
                              per query the rank of the first hit, the top match, its distance and overlap
+settings["overlap"]          the rule of the graded truth (`overlap.rules.rule_of` reads it)
+cases                        maps and queries, and where their tables and descriptors are, relative to the file
+matches                      digest of the lists themselves, which are in a file beside it (`evaluation.matches`)
+
+Files of format 1 had no matches, and only a part of the rule; they are read, too.
 """
 
 from __future__ import annotations
@@ -22,7 +27,8 @@ from samespot.errors import InputError
 from samespot.evaluation.intervals import Interval
 from samespot.files import write_whole
 
-FORMAT = 1
+FORMAT = 2
+READABLE = (1, 2)
 NAME = "evaluation.json"
 Metrics = dict[str, Interval]
 
@@ -80,6 +86,7 @@ class Evaluation:
     queries: QueryList
     variants: list[Variant]
     notes: tuple[str, ...] = ()
+    matches: str | None = None
 
     def variant(self, name: str | None = None) -> Variant:
         """By name; the first one, not whitened, by default."""
@@ -99,6 +106,7 @@ class Evaluation:
             "settings": dict(self.settings),
             "cases": self.cases,
             "notes": list(self.notes),
+            "matches": self.matches,
             "variants": [_variant_to_dict(variant) for variant in self.variants],
             "queries": {
                 "name": queries.names,
@@ -108,22 +116,25 @@ class Evaluation:
             },
         }
 
+    def to_json(self) -> Any:
+        """As plain json: no arrays, and null for what is no number."""
+        return _plain(self.to_dict())
+
     def save(self, path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(_plain(self.to_dict()), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+        text = json.dumps(self.to_json(), separators=(",", ":"), ensure_ascii=False, allow_nan=False)
         write_whole(path, (text + "\n").encode())
         return path
 
     @classmethod
     def load(cls, path: str | Path) -> Evaluation:
-        """Read what `save` wrote; a folder means the `evaluation.json` in it."""
-        path = Path(path)
-        path = path / NAME if path.is_dir() else path
+        """Read what `save` wrote; a folder means the `evaluation.json` in it, of a run folder that in `evaluation/`."""
+        path = evaluation_file(path)
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
-            if content["format"] != FORMAT:
+            if content["format"] not in READABLE:
                 raise InputError(
-                    f"{path}: evaluation of format {content['format']}, this version reads {FORMAT}"
+                    f"{path}: evaluation of format {content['format']}, this version reads up to {FORMAT}"
                 )
             return _from_dict(content)
         except FileNotFoundError:
@@ -133,6 +144,21 @@ class Evaluation:
                 raise
             reason = f"{type(error).__name__}: {error}"
             raise InputError(f"{path}: not an evaluation of samespot ({reason})") from None
+
+
+def evaluation_file(path: str | Path) -> Path:
+    """The evaluation.json that a path means: the file, an evaluation folder, or a run folder that has one."""
+    path = Path(path)
+    if not path.is_dir():
+        return path
+    inside = path / "evaluation" / NAME
+    return inside if inside.is_file() and not (path / NAME).is_file() else path / NAME
+
+
+def evaluation_of(source: Any) -> Evaluation:
+    """An evaluation from whatever has one: itself, what `evaluate` returned, a file, an evaluation or run folder."""
+    held = getattr(source, "evaluation", None) or getattr(source, "run", source)
+    return held if isinstance(held, Evaluation) else Evaluation.load(held)
 
 
 def _variant_to_dict(variant: Variant) -> dict[str, Any]:
@@ -174,6 +200,7 @@ def _from_dict(content: dict[str, Any]) -> Evaluation:
         ),
         variants=[_variant_from_dict(one) for one in content["variants"]],
         notes=tuple(content["notes"]),
+        matches=content.get("matches"),
     )
 
 

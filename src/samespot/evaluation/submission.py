@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 import numpy as np
@@ -26,33 +27,58 @@ def keys_of(names: Sequence[str]) -> list[str]:
     return [",".join(PurePosixPath(image).stem for image in name.split(",")) for name in names]
 
 
-def stacked(cases: Sequence[Case], rows: Sequence[Rows]) -> tuple[list[str], list[str], Rows]:
-    """Several cities as one: names of all queries and all map images, and (q, k) rows into the latter.
+@dataclass(frozen=True)
+class Predictions:
+    """The lines of a prediction file: names of all queries and map images, and (q, k) rows of the latter."""
 
-    The cities are cut to the k that all of them have: a prediction file is a rectangle.
+    queries: list[str]
+    places: list[str]
+    rows: Rows
+    notes: tuple[str, ...] = ()
+
+
+def predictions_of(cases: Sequence[Case], found: Sequence[Rows], k: int) -> Predictions:
+    """Several cities as one, every line with k map images (fewer where all maps together have fewer).
+
+    found: (q, ≥ 1) rows of each city's map, best first, -1 for nothing. All lines of a prediction file are equally long
+    and no image stands in one twice, so a list that is shorter (a small map, a query that could not be read) has to
+    be filled. That is done with images of other cities, which are never right. Where there is no other city, it is
+    the last images of the map that are not known to be right; where the truth is secret, one may be so by chance.
     """
-    k = min(part.shape[1] for part in rows)
-    queries: list[str] = []
-    places: list[str] = []
-    found: list[Rows] = []
-    for case, part in zip(cases, rows, strict=True):
-        found.append(np.where(part[:, :k] >= 0, part[:, :k] + len(places), -1))
-        queries += case.query_names
-        places += case.place_names
-    return queries, places, np.concatenate(found).astype(np.int64)
+    queries = [name for case in cases for name in case.query_names]
+    places = [name for case in cases for name in case.place_names]
+    starts = np.cumsum([0, *(case.place_count for case in cases)])
+    k = min(k, len(places))
+    lines, notes = [], []
+    for case, listed, start, stop in zip(cases, found, starts[:-1], starts[1:], strict=True):
+        elsewhere = np.concatenate([np.arange(start), np.arange(stop, len(places))])[:k]
+        filled = _filled(case, listed[:, :k], int(start), elsewhere, k)
+        lines += filled
+        if short := int(((listed[:, :k] >= 0).sum(axis=1) < k).sum()):
+            enough = len(elsewhere) == k
+            what = "images of other cities, which are never right" if enough else "the last images of the map"
+            chance = "" if enough or case.positives is not None else ", which may be right by chance"
+            notes.append(
+                f"predictions of {short} of {case.query_count} queries of {case.name} are fewer than {k} and end"
+                f" with {what}{chance}"
+            )
+    return Predictions(queries, places, np.array(lines, dtype=np.int64).reshape(-1, k), tuple(notes))
 
 
-def filled(rows: Rows) -> Rows:
-    """(q, k) lists of map rows without gaps (-1), in a map of k images or more: at the end, rows not listed so far.
-
-    A prediction file has a full line for every query, also for one that could not be read and so found nothing.
-    """
-    full, k = rows.copy(), rows.shape[1]
-    for query in np.flatnonzero((rows < 0).any(axis=1)):
-        found = rows[query][rows[query] >= 0]
-        others = np.setdiff1d(np.arange(k), found)
-        full[query] = np.concatenate([found, others])[:k]
-    return full
+def _filled(case: Case, listed: Rows, start: int, elsewhere: Rows, k: int) -> list[Rows]:
+    lines = []
+    for query, row in enumerate(listed):
+        mine = row[row >= 0]
+        if len(mine) < k and len(elsewhere) < k:  # the map itself has to give
+            right = np.zeros(0, np.int64) if case.positives is None else case.positives[query]
+            others = np.arange(case.place_count)[::-1]
+            wrong, rest = others[~np.isin(others, right)], others[np.isin(others, right)]
+            fill = np.concatenate([wrong, rest])
+            fill = np.concatenate([elsewhere, fill[~np.isin(fill, mine)] + start])
+        else:
+            fill = elsewhere
+        lines.append(np.concatenate([mine + start, fill])[:k])
+    return lines
 
 
 def write_predictions(

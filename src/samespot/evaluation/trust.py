@@ -13,21 +13,20 @@ from samespot.evaluation.calibration import IsotonicCalibration, calibration_pai
 from samespot.evaluation.cases import Case
 from samespot.evaluation.outcomes import NDCG_AT
 from samespot.overlap.labels import PairLabels
-from samespot.overlap.rules import label_within, rule_of
+from samespot.overlap.rules import Rule, label_within
 from samespot.places.table import Places
 from samespot.retrieval import exclusion
 from samespot.retrieval.search import Found, search
 
 Vectors = NDArray[Any]
-PairOverlap = Callable[[Places, NDArray[np.int64]], NDArray[np.float64]]
 
 
 def isotonic_from(
-    vectors: Vectors, places: Places, fitted_on: str, pair_overlap: PairOverlap, device: str
+    vectors: Vectors, places: Places, fitted_on: str, rule: Rule, device: str
 ) -> IsotonicCalibration | None:
-    """Distance -> overlap, learned from the nearest neighbours of each photo within another set.
+    """Distance -> overlap by this rule, learned from the nearest neighbours of each photo within another set.
 
-    vectors: (n, d) of `places`. pair_overlap: the true overlap of pairs of rows of `places`.
+    vectors: (n, d) of `places`.
     """
     if len(places) < 2:
         return None
@@ -36,16 +35,8 @@ def isotonic_from(
     found = search(vectors, vectors, min(NDCG_AT, len(places) - 1), excluded=apart, device=device)
     query, rank = np.nonzero(found.rows >= 0)
     pairs = np.stack([query, found.rows[query, rank]], axis=1)
-    return IsotonicCalibration.fit(
-        found.distances[query, rank], pair_overlap(places, pairs), fitted_on=fitted_on
-    )
-
-
-def sectors_of(rule: Mapping[str, Any]) -> PairOverlap:
-    """The overlap of pairs of rows by the rule that labels with this meta were made by."""
-    known = rule_of(rule)
-    assert known is not None
-    return lambda places, pairs: known.of_pairs(places, places, pairs)
+    overlap = rule.of_pairs(places, places, pairs)
+    return IsotonicCalibration.fit(found.distances[query, rank], overlap, fitted_on=fitted_on)
 
 
 def calibration_curves(

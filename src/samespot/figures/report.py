@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from importlib.resources import files
 from pathlib import Path
 from string import Template
+from typing import Any
 
 from samespot.errors import InputError
-from samespot.figures.report_runs import ActivationRow, ReportRun, RunDifferences, TrueOverlap
+from samespot.figures.report_runs import ActivationRow, ReportRun, RunDifferences, load_runs
 from samespot.figures.report_sections.calibration import calibration
 from samespot.figures.report_sections.explorer import explorer
 from samespot.figures.report_sections.gallery import gallery
@@ -26,12 +27,32 @@ from samespot.progress import Progress
 SCRIPTS = ("plots.js", "sector_map.js", "explorer.js", "page.js")
 
 
+def report(
+    runs: Any,
+    out: str | Path = "report.html",
+    *,
+    title: str | None = None,
+    progress: Progress | None = None,
+) -> Path:
+    """One self-contained html page about some runs, the first compared with the others.
+
+    runs: run folders, evaluation folders or files, or what `train` and `evaluate` returned; one or a list. With t-SNE
+    and activation maps where models, photos and descriptors are there.
+    """
+    from samespot.figures.report_networks import activations_of, differences_of
+
+    loaded = load_runs(runs)
+    differences, activations = differences_of(loaded, progress), activations_of(loaded, progress)
+    return write_report(
+        loaded, Path(out), title=title, differences=differences, activations=activations, progress=progress
+    )
+
+
 def write_report(
     runs: Sequence[ReportRun],
     out: Path,
     *,
     title: str | None = None,
-    true_overlap: TrueOverlap | None = None,
     differences: Sequence[RunDifferences] = (),
     activations: Sequence[ActivationRow] = (),
     seed: int = 0,
@@ -39,9 +60,8 @@ def write_report(
 ) -> Path:
     """Write all that these runs have to show into one file; a section whose data is not there is left out.
 
-    runs: of `load_runs`; differences are the first run minus the others. true_overlap(queries, map photos) gives the
-    overlap that was measured rather than labelled, (q, m), where it is known. differences, activations: of the
-    networks themselves, made by others. seed: of the photos that are shown.
+    runs: of `load_runs`; the first is compared with the others. differences, activations: of the networks themselves
+    (`report_networks`). seed: of the photos that are shown.
     """
     if not runs:
         raise InputError(f"{out}: no runs to report on; name at least one")
@@ -49,8 +69,8 @@ def write_report(
     photos = PhotoStore(progress=progress)
     # the gallery before the map: its photos are then at hand whatever happens
     tell("report", 0, 3)
-    answers = gallery(runs, photos, true_overlap, seed)
-    pairs = explorer(runs, photos, true_overlap, seed)
+    answers = gallery(runs, photos, seed)
+    pairs = explorer(runs, photos, seed)
     tell("report", 1, 3)
     sections = [
         summary(runs),

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -15,23 +14,16 @@ from numpy.typing import NDArray
 
 from samespot.errors import InputError
 from samespot.evaluation.calibration import IsotonicCalibration, predicted_overlap
-from samespot.evaluation.results import NAME, Evaluation
-from samespot.overlap.rules import Measure
-from samespot.overlap.sector import sector_overlap
+from samespot.evaluation.folder import file_word
+from samespot.evaluation.matches import Matches, load_matches
+from samespot.evaluation.protocols.town import SharedView
+from samespot.evaluation.results import NAME, Evaluation, evaluation_file
+from samespot.overlap.rules import Rule, Sectors, rule_of
 from samespot.places.table import Places
-from samespot.retrieval import exclusion
 from samespot.retrieval.descriptors import META, PLACES, Descriptors
-from samespot.retrieval.search import Found, search
 from samespot.training.logbook import read_metrics
 
 Floats = NDArray[np.float64]
-TrueOverlap = Callable[[Places, Places], Floats]  # queries (q), map photos (m) -> (q, m) in [0, 1]
-
-DEPTH = 10  # matches of a query that are looked up again
-# opening angle [deg] and radius [m] of the presets: tried where an evaluation does not say what its labels were made of
-USUAL_RULES = ((90.0, 50.0), (90.0, 30.0), (90.0, 25.0), (90.0, 3.5))
-MEASURED = "true visual overlap"  # kind of labels that are no sectors
-CLOSE = 2e-3  # overlaps are saved with six digits; far less than another rule would change them
 
 
 @dataclass(frozen=True)
@@ -51,44 +43,13 @@ class ActivationRow:
     maps: Mapping[str, NDArray[Any]]
 
 
-@dataclass(frozen=True)
-class SectorRule:
-    """What a camera sees on the ground: opening angle [deg], radius [m]."""
-
-    theta: float
-    radius: float
-    measure: Measure = "overlap"
-
-    def overlap(self, queries: Places, places: Places) -> Floats:
-        """(q, m) labels of all pairs."""
-        return self._of(queries, places, (slice(None), None), (None, slice(None)))
-
-    def overlap_of_pairs(self, queries: Places, places: Places) -> Floats:
-        """(n,) labels of the n-th query with the n-th map photo."""
-        return self._of(queries, places, (slice(None),), (slice(None),))
-
-    def _of(self, queries: Places, places: Places, rows: Any, columns: Any) -> Floats:
-        opening = [np.where(table.panoramas, 360.0, self.theta) for table in (queries, places)]
-        return sector_overlap(
-            _seeing(queries)[rows],
-            _seeing(places)[columns],
-            opening[0][rows],
-            self.radius,
-            self.measure,
-            theta_b=opening[1][columns],
-        )
-
-
-def _seeing(table: Places) -> Floats:
-    """Positions of a table, in which a panorama needs no heading."""
-    at = table.positions
-    at[:, 2] = np.where(table.panoramas, np.nan_to_num(at[:, 2]), at[:, 2])
-    return at
-
-
 @dataclass(frozen=True, eq=False)
 class Described:
-    """One case of an evaluation with its photos and their vectors; `first` is the row of its first query."""
+    """One case of an evaluation with its photos, their vectors and the matches of its queries.
+
+    first: the evaluation's row of its first query. matches: of the descriptors as the network gives them; None in
+    an evaluation that did not keep them.
+    """
 
     name: str
     first: int
@@ -96,24 +57,11 @@ class Described:
     places: Places
     query_vectors: NDArray[Any]  # (q, d)
     place_vectors: NDArray[Any]  # (m, d)
-
-    @cached_property
-    def found(self) -> Found:
-        """The nearest map photos, searched again. A photo that is in the map itself does not find itself."""
-        files = [
-            np.array([str(path.absolute()) for path in table.images]) for table in (self.queries, self.places)
-        ]
-        never = exclusion.same_name(*files) if np.isin(files[0], files[1]).any() else None
-        k = min(DEPTH, len(self.places))
-        return search(self.query_vectors, self.place_vectors, k, excluded=never, device="cpu")
+    matches: Matches | None = None
 
     @cached_property
     def place_names(self) -> NDArray[np.str_]:
         return self.places.table["image"].to_numpy(dtype=np.str_)
-
-    @cached_property
-    def place_rows(self) -> dict[str, int]:
-        return {name: row for row, name in enumerate(self.place_names.tolist())}
 
     def distances(self, queries: NDArray[np.int64], places: NDArray[np.int64]) -> Floats:
         """(q, m) between chosen rows; NaN where a photo could not be read."""
@@ -164,82 +112,65 @@ class ReportRun:
     def case(self, name: str) -> Described | None:
         return next((one for one in self.described if one.name == name), None)
 
+    @property
+    def truth(self) -> Mapping[str, Any]:
+        """What the evaluation says about its graded truth; empty where there is none."""
+        return {} if self.evaluation is None else self.evaluation.settings.get("overlap") or {}
+
     @cached_property
-    def rule(self) -> SectorRule | None:
-        """The sectors that its labels were made of: the first of those it may be that gives the recorded overlaps.
+    def rule(self) -> Sectors | None:
+        """The sectors of its labels: of the graded truth, or where that is none of sectors, of what it learned from."""
+        known = (rule_of(facts) for facts in (self.truth, *self.config.get("sets", ())))
+        return next((rule for rule in known if isinstance(rule, Sectors)), None)
 
-        Where the recorded ones were measured rather than labelled, the first that is named anywhere.
-        """
-        said = {} if self.evaluation is None else self.evaluation.settings.get("overlap") or {}
-        if said.get("kind") == MEASURED:
-            return next(self._rules(), None)
-        return next((rule for rule in self._rules() if self._explains(rule)), None)
-
-    def _rules(self) -> Iterator[SectorRule]:
-        if self.evaluation is None:
-            return
-        said = self.evaluation.settings.get("overlap") or {}
-        for source in (said, *self.config.get("sets", ())):
-            if source.get("theta") and source.get("radius"):
-                yield SectorRule(
-                    float(source["theta"]), float(source["radius"]), source.get("measure", "overlap")
-                )
-        words = " ".join([*self.evaluation.protocol.get("notes", ()), *self.evaluation.notes])
-        for theta, radius in re.findall(r"θ = ([\d.]+)°, r = ([\d.]+) m", words):
-            yield SectorRule(float(theta), float(radius))
-        yield from (SectorRule(*usual) for usual in USUAL_RULES)
-
-    def _explains(self, rule: SectorRule) -> bool:
-        assert self.evaluation is not None
-        outcomes = self.evaluation.variant().outcomes
-        if "overlap" not in outcomes:
-            return False
-        seen = False
-        for case in self.described:
-            mine = slice(case.first, case.first + len(case.queries))
-            places = np.array([case.place_rows.get(name, -1) for name in outcomes["top"][mine].tolist()])
-            some = np.flatnonzero(places >= 0)
-            labels = rule.overlap_of_pairs(case.queries.select(some), case.places.select(places[some]))
-            recorded = np.asarray(outcomes["overlap"][mine], dtype=np.float64)[some]
-            if not (np.abs(labels - recorded) < CLOSE).all():
-                return False
-            seen |= bool(len(some))
-        return seen
+    @cached_property
+    def measured(self) -> Rule | None:
+        """What measures the overlap that two photos really have, where the graded truth is that, and photos tell it."""
+        tables = [table for case in self.described for table in (case.queries, case.places)]
+        rule = SharedView()
+        known = self.truth.get("kind") == SharedView.KIND and not any(map(rule.unknown, tables))
+        return rule if known and tables and tables[0].root.is_dir() else None
 
 
-def load_runs(folders: Sequence[str | Path]) -> list[ReportRun]:
-    """Run folders of `samespot train`, folders that `samespot evaluate` wrote, or single evaluation files."""
-    if not folders:
+def load_runs(sources: Any) -> list[ReportRun]:
+    """Run folders of `samespot train`, folders that `samespot evaluate` wrote, single evaluation files, or what those
+    functions returned; one, or a list."""
+    given = list(sources) if isinstance(sources, list | tuple) else [sources]
+    if not given:
         raise InputError("name at least one run: a folder of `samespot train` or `samespot evaluate`")
-    paths = [Path(folder) for folder in folders]
-    runs = [_load(path, name) for path, name in zip(paths, _names(paths), strict=True)]
-    return runs
+    homes = [_home(one) for one in given]
+    names = _names([home if isinstance(home, Path) else Path(str(home.model.get("model"))) for home in homes])
+    return [
+        _load(home, name) if isinstance(home, Path) else ReportRun(name, Path(), home)
+        for home, name in zip(homes, names, strict=True)
+    ]
 
 
-def model_folder(run: ReportRun) -> Path | None:
-    """Where the network of a run is: the best one, or else the last."""
-    from samespot.model.checkpoint import WEIGHTS
-
-    homes = (run.folder / "best", run.folder / "last", run.folder)
-    return next((home for home in homes if (home / WEIGHTS).is_file()), None)
+def _home(source: Any) -> Path | Evaluation:
+    """Where a run lies; an evaluation that was not written is itself."""
+    if files := getattr(source, "files", None):  # of an evaluation, its result first
+        return Path(files[0])
+    held = getattr(source, "evaluation", None) or getattr(source, "run", source)
+    return held if isinstance(held, Evaluation) else Path(held)
 
 
 def _load(path: Path, name: str) -> ReportRun:
+    if path.is_file() and path.name == NAME:  # with its folder it says more
+        path = path.parent
     if path.is_file():
         return ReportRun(name, path.parent, Evaluation.load(path))
     if not path.is_dir():
         raise InputError(f"{path}: no such folder; name one of `samespot train` or `samespot evaluate`")
     config = _json(path / "config.json")
     metrics = read_metrics(path)
-    home = next((at for at in (path / "evaluation", path) if (at / NAME).is_file()), None)
-    if home is None and not metrics:
-        raise InputError(
-            f"{path}: neither a run nor an evaluation; `samespot evaluate --out {path}` makes an {NAME} there"
-        )
-    evaluation = None if home is None else Evaluation.load(home)
-    described = (
-        [] if home is None or evaluation is None else list(_described(home / "descriptors", evaluation))
-    )
+    file = evaluation_file(path)
+    if not file.is_file():
+        if not metrics:
+            raise InputError(
+                f"{path}: neither a run nor an evaluation; `samespot evaluate --out {path}` makes an {NAME} there"
+            )
+        return ReportRun(name, path, None, config, metrics, _json(path / "batches.json"))
+    evaluation = Evaluation.load(file)
     return ReportRun(
         name,
         path,
@@ -247,8 +178,8 @@ def _load(path: Path, name: str) -> ReportRun:
         config,
         metrics,
         _json(path / "batches.json"),
-        described,
-        None if home is None or evaluation is None else _calibration(home, evaluation),
+        list(_described(file.parent, evaluation)),
+        _calibration(file.parent, evaluation),
     )
 
 
@@ -280,16 +211,17 @@ def _json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise InputError(f"{path}: not valid json ({error}); delete it, or mend it") from None
+        raise InputError(f"{path}: not valid json ({error}); delete it, or fix it") from None
     return content if isinstance(content, dict) else {}
 
 
-def _described(folder: Path, evaluation: Evaluation) -> Iterator[Described]:
+def _described(home: Path, evaluation: Evaluation) -> Iterator[Described]:
     """The cases whose descriptors are still there, and are of the very photos that were evaluated."""
     names, first = evaluation.queries.names, 0
+    matches = load_matches(home, 0, evaluation.matches)
     for case in evaluation.cases:
-        word = str(case["name"]).replace("/", "-").replace(" ", "-")
-        sides = [folder / f"{word}-{side}" for side in ("queries", "map")]
+        count = int(case["queries"])
+        sides = _folders(home, case)
         if all((side / META).is_file() and (side / PLACES).is_file() for side in sides):
             vectors = [Descriptors.open(side) for side in sides]
             tables = [
@@ -297,13 +229,23 @@ def _described(folder: Path, evaluation: Evaluation) -> Iterator[Described]:
             ]
             same = [one.meta.get("places") for one in vectors] == list(case["digests"])
             # of sequences there are more photos than queries
-            alike = names[first : first + int(case["queries"])] == tables[0].table["image"].tolist()
+            alike = names[first : first + count] == tables[0].table["image"].tolist()
             if same and alike and len(tables[1]) == case["map images"]:
                 both = vectors[0].vectors, vectors[1].vectors
-                yield Described(str(case["name"]), first, tables[0], tables[1], *both)
-        first += int(case["queries"])
+                mine = None if matches is None else matches.of_queries(first, count)
+                yield Described(str(case["name"]), first, tables[0], tables[1], *both, mine)
+        first += count
+
+
+def _folders(home: Path, case: Mapping[str, Any]) -> list[Path]:
+    """Of the descriptors of queries and map."""
+    if "descriptors" not in case:  # format 1 always kept them under these names
+        word = str(case["name"]).replace("/", "-").replace(" ", "-")
+        return [home / "descriptors" / f"{word}-{side}" for side in ("queries", "map")]
+    kept = case["descriptors"] or {}
+    return [home / kept.get(side, "none") for side in ("queries", "map")]
 
 
 def _calibration(home: Path, evaluation: Evaluation) -> IsotonicCalibration | None:
-    path = home / "calibration" / f"{'-'.join(evaluation.variant().name.split())}.json"
+    path = home / "calibration" / f"{file_word(evaluation.variant().name)}.json"
     return IsotonicCalibration.load(path) if path.is_file() else None

@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from samespot.errors import InputError
 
+MOST_PIXELS = 16_000_000  # of a network's input
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
 IMAGENET_STD = (0.229, 0.224, 0.225)
 
@@ -34,6 +35,10 @@ class Preprocessing:
         height, width = self.size
         if height < 1 or width < 1:
             raise InputError(f"image size {height}x{width} is not positive; give height and width in pixels")
+        if height * width > MOST_PIXELS:
+            raise InputError(
+                f"image size {height}x{width} is beyond any network; photos are rarely above 1000x1000"
+            )
         if len(self.mean) != 3 or len(self.std) != 3 or min(self.std) <= 0:
             raise InputError(f"mean {self.mean} and std {self.std} must be three numbers each, std above 0")
         if self.channels not in ("RGB", "BGR"):

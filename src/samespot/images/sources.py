@@ -17,7 +17,7 @@ from torch import Tensor
 from samespot.errors import InputError
 from samespot.images.listing import Images, PathList
 from samespot.images.preprocess import Preprocessing
-from samespot.images.reading import read_image
+from samespot.images.reading import read_encoded, read_image, refuse_large
 
 MOST_WORKERS = 16
 # with fewer cores than this, decoding is left to the GPU; with more, its time is better spent on the network
@@ -142,8 +142,9 @@ class FileImages:
 def _upright_jpeg(path: Path) -> Tensor | None:
     """The bytes of a JPEG file that is stored upright; None for anything else."""
     try:
-        data = path.read_bytes()
-    except OSError:
+        data = read_encoded(path)
+        refuse_large(data, path)
+    except InputError:  # the processor's decoder will say it
         return None
     if data[:3] != b"\xff\xd8\xff" or (_EXIF in data[:65536] and _orientation(data) > 1):
         return None

@@ -241,7 +241,7 @@ def netvlad_of(net: PlaceNet) -> NetVLAD:
     if not isinstance(net.pool, NetVLAD):
         raise InputError(
             f"Patch-NetVLAD needs a network that pools by NetVLAD, and this one pools by {net.pool_name}; train one "
-            "with --pool netvlad64, or re-rank by xfeat"
+            "with `pool=netvlad64`, or re-rank by xfeat"
         )
     return net.pool
 

@@ -211,6 +211,9 @@ class PlaceNet(nn.Module):
         )
         return "\n".join(lines)
 
+    def trained_stages(self) -> list[nn.Module]:
+        return self._stages(trained=True)
+
     def _stages(self, trained: bool) -> list[nn.Module]:
         stages = list(self.stages.values())
         return stages[self._cut :] if trained else stages[: self._cut]
@@ -257,6 +260,12 @@ class PlaceNet(nn.Module):
         found = [f"{what}: {listed(names)}" for what, names in complaints.items() if names]
         if found:
             raise InputError(f"{folder}: the weights do not fit {net.backbone}; {'; '.join(found)}")
+        broken = [name for name, tensor in tensors.items() if not bool(tensor.isfinite().all())]
+        if broken:
+            raise InputError(
+                f"{folder}: weights that are not finite numbers ({listed(broken)}); train again with a lower"
+                " learning rate, or copy the folder again"
+            )
         net.load_state_dict(tensors)
         return net.eval().to(device)
 

@@ -173,6 +173,10 @@ class PairLabels:
         for block in _blocks(self.columns[:CHECKED_PAIRS]):
             if block.min() < 0 or block.max() >= self.shape[1]:
                 return f"columns name map images that are not among its {self.shape[1]}"
+        for block in _blocks(self.similarity[:CHECKED_PAIRS]):
+            bad = ~((block > 0) & (block <= 1))
+            if bad.any():
+                return f"a similarity is {block[bad][0]:g}, not in (0, 1]"
         return None
 
     @classmethod

@@ -24,7 +24,7 @@ class DataSet:
     """All that is special about a data set, or a format of one's own; read by the module `samespot.places.<module>`.
 
     A preset is a data set whose record says how it is labelled (`labels` or `points`) and learned from (`training`);
-    its reader then has `photo_sets`. `protocols`: whether `samespot.evaluation.protocols.<module>` is there.
+    its reader then has `photo_sets`. `protocols` are in `samespot.evaluation.protocols.<module>`.
     """
 
     name: str
@@ -32,7 +32,7 @@ class DataSet:
     module: str
     ask: str  # where to get it
     own: bool = False  # a format for one's own data rather than a published set
-    protocols: bool = False
+    protocols: tuple[str, ...] = ()  # names
     labels: Mapping[str, Any] | None = None  # graded labels: fields of `Sectors`
     points: bool = False  # graded labels by points of a reconstruction instead
     binary: tuple[float, float] | None = None  # what the binary counterpart calls positive: [m], [deg]
@@ -79,7 +79,13 @@ DATA_SETS = (
         "Mapillary Street-Level Sequences",
         "msls",
         "https://www.mapillary.com/dataset/places",
-        protocols=True,
+        protocols=(
+            "msls-val",
+            "msls-val-40deg",
+            "msls-val-740",
+            "msls-val-11k",
+            "msls-test",
+        ),
         labels={"theta": 90.0, "radius": 50.0, "panoramas": "sector"},  # panoramas like every other image
         binary=(25.0, 40.0),
         found=(25.0, None),
@@ -91,7 +97,10 @@ DATA_SETS = (
         "pittsburgh",
         "images: by mail, see http://www.ok.ctrl.titech.ac.jp/~torii/project/repttile/; "
         "splits: https://www.di.ens.fr/willow/research/netvlad/",
-        protocols=True,
+        protocols=(
+            "pitts30k-test",
+            "pitts250k-test",
+        ),
     ),
     DataSet(
         "tokyo",
@@ -99,16 +108,31 @@ DATA_SETS = (
         "tokyo",
         "24/7: by mail, see http://www.ok.ctrl.titech.ac.jp/~torii/project/247/; "
         "TM and splits: https://www.di.ens.fr/willow/research/netvlad/",
-        protocols=True,
+        protocols=(
+            "tokyo247",
+            "tokyotm-val",
+        ),
     ),
-    DataSet("robotcar", "RobotCar Seasons v2", "robotcar", _VISLOC, protocols=True),
-    DataSet("cmu-seasons", "CMU Seasons and Extended CMU Seasons", "cmu_seasons", _VISLOC, protocols=True),
+    DataSet("robotcar", "RobotCar Seasons v2", "robotcar", _VISLOC, protocols=("robotcar-seasons-v2",)),
+    DataSet(
+        "cmu-seasons",
+        "CMU Seasons and Extended CMU Seasons",
+        "cmu_seasons",
+        _VISLOC,
+        protocols=(
+            "cmu-seasons-extended",
+            "cmu-seasons",
+        ),
+    ),
     DataSet(
         "tb-places",
         "TB-Places",
         "tb_places",
         "https://doi.org/10.34894/VIL0EV",
-        protocols=True,
+        protocols=(
+            "tb-places-w17-w18",
+            "tb-places-w18",
+        ),
         labels={"theta": 90.0, "radius": 3.5},
         training=_BY_EPOCHS,
     ),
@@ -117,7 +141,10 @@ DATA_SETS = (
         "7Scenes",
         "seven_scenes",
         "https://www.microsoft.com/en-us/research/project/rgb-d-dataset-7-scenes/",
-        protocols=True,
+        protocols=(
+            "7scenes",
+            "7scenes-sequence",
+        ),
         points=True,
         training=_BY_EPOCHS,
     ),
@@ -127,7 +154,7 @@ DATA_SETS = (
         "campus",
         "give a folder with a places.csv whose column split says train, map and query",
         own=True,
-        protocols=True,
+        protocols=("campus-east",),
         labels={"theta": 90.0, "radius": 30.0},
         binary=(15.0, 40.0),
         found=(15.0, 30.0),
@@ -140,7 +167,9 @@ DATA_SETS = (
             "checkpoint_every": 100,
         },
     ),
-    DataSet("town", "the built-in town", "town", "build one with `samespot town`", own=True, protocols=True),
+    DataSet(
+        "town", "the built-in town", "town", "build one with `samespot town`", own=True, protocols=("town",)
+    ),
     DataSet("colmap", "a COLMAP model, text or binary", "colmap", "your own reconstruction", own=True),
     DataSet(
         "at-names", "a folder of images named @easting@northing@…@.jpg", "at_names", "your own", own=True
@@ -164,6 +193,10 @@ def data_set(name: str) -> DataSet:
         if known.name == name:
             return known
     raise InputError(f"data set {name!r} is unknown; choose one of {', '.join(d.name for d in DATA_SETS)}")
+
+
+def protocol_names() -> list[str]:
+    return [name for known in DATA_SETS for name in known.protocols]
 
 
 def find_data_sets(root: str | Path) -> list[Finding]:
@@ -216,9 +249,15 @@ def open_places(
             projection=projection,
             onto=onto,
             wrap_headings=wrap_headings,
+            unknown_positions=frame is not None,
             missing_images=missing_images,
         )
     return places if frame is None else placed_by_pose(places, frame)
+
+
+def meta_path(table: Path) -> Path:
+    """The file beside a table that says where its photos are and on which plane: places.csv.meta.json."""
+    return table.with_name(f"{table.name}.meta.json")
 
 
 def placed_by_pose(places: Places, frame: PoseFrame) -> Places:

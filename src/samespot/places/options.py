@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
-from samespot.options import Options, option
+from samespot.options import Options, ineffective, option
 from samespot.places.catalogue import DATA_SETS, MissingImages
 
 PANEL = "Reading the places"
@@ -31,6 +32,25 @@ class ReadOptions(Options):
     missing_images: MissingImages = option(
         "warn", "What to do about image files that are not there.", panel=PANEL
     )
+
+
+@dataclass(frozen=True)
+class SplitOptions(Options):
+    """How a table is cut into train, map and query."""
+
+    source: Path = option(..., f"{SOURCE[0].upper()}{SOURCE[1:]}.", argument=True)
+    out: Path = option(Path("split"), "Folder for train.csv, map.csv and query.csv.", writes="folder")
+    by: Literal["area", "sequence", "time"] = option(
+        "area", "Cut by area, so that nothing evaluated was seen in training, or by another column."
+    )
+    train: float = option(0.6, "Share of the photos to learn from.", above=0, below=1)
+    queries: float = option(0.25, "Share of the others that are looked up in the rest.", above=0, below=1)
+    gap: float = option(25.0, "By area: photos this near the cut are left out [metres].", least=0)
+    seed: int = option(0, "Which sequences go where.", least=0)
+
+    def refuse_ineffective(self, typed: set[str]) -> None:
+        if self.by != "area":
+            ineffective(typed, ("gap",), f"with `by={self.by}`")
 
 
 @dataclass(frozen=True)

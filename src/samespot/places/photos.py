@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import importlib
 import math
 import os
 import warnings
@@ -15,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from samespot.errors import InputError
+from samespot.heic import INSTALL, accept_heic, is_heic
 from samespot.places.catalogue import MissingImages
 from samespot.places.table import Places
 from samespot.places.wording import first_few
@@ -25,6 +24,8 @@ any folder, with any folders below it
 └── *.jpg  *.jpeg  *.png  *.webp  *.tif  *.heic    photos with GPS in their EXIF data
 """
 NO_GPS = "no GPS in EXIF"
+NO_SIDE = "GPS in EXIF does not say north or south, east or west"
+BROKEN = "GPS in EXIF makes no sense"
 NO_FIX = "GPS in EXIF is 0, 0"  # what a phone writes that has not found its position yet
 UNREADABLE = "unreadable image file"
 
@@ -57,7 +58,7 @@ def read(root: Path, part: str = "", *, missing_images: MissingImages = "warn") 
     if not names:
         raise InputError(f"{root}: no photos there; expected are files ending in {', '.join(IMAGE_SUFFIXES)}")
     facts: list[dict[str, Any]] = []
-    left_out: dict[str, list[str]] = {NO_GPS: [], NO_FIX: [], UNREADABLE: []}
+    left_out: dict[str, list[str]] = {why: [] for why in (NO_GPS, NO_SIDE, BROKEN, NO_FIX, UNREADABLE)}
     for name in names:
         found = _facts(root / name)
         if isinstance(found, str):
@@ -93,7 +94,7 @@ def _facts(path: Path) -> dict[str, Any] | str:
     """What the EXIF data say, or the reason why the photo is left out."""
     from PIL import Image
 
-    _accept_heic()
+    accept_heic()
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # only the header is read, so a huge or odd image does no harm
@@ -102,10 +103,15 @@ def _facts(path: Path) -> dict[str, Any] | str:
                 gps, shot = exif.get_ifd(GPS_IFD), exif.get_ifd(EXIF_IFD)
     except Exception:  # PIL raises many kinds on broken files, SyntaxError and struct.error among them
         return UNREADABLE
-    latitude = _angle(gps.get(LATITUDE), gps.get(LATITUDE_REF), "S", 90.0)
-    longitude = _angle(gps.get(LONGITUDE), gps.get(LONGITUDE_REF), "W", 180.0)
-    if math.isnan(latitude) or math.isnan(longitude):
+    if gps.get(LATITUDE) is None or gps.get(LONGITUDE) is None:
         return NO_GPS
+    sides = _text(gps.get(LATITUDE_REF)), _text(gps.get(LONGITUDE_REF))
+    if sides[0] not in ("N", "S") or sides[1] not in ("E", "W"):
+        return NO_SIDE  # never guessed: a photo on the wrong half of the earth is worse than none
+    latitude = _angle(gps.get(LATITUDE), sides[0] == "S", 90.0)
+    longitude = _angle(gps.get(LONGITUDE), sides[1] == "W", 180.0)
+    if math.isnan(latitude) or math.isnan(longitude):
+        return BROKEN
     if latitude == 0 and longitude == 0:
         return NO_FIX
     return {
@@ -118,25 +124,16 @@ def _facts(path: Path) -> dict[str, Any] | str:
     }
 
 
-@functools.cache
-def _accept_heic() -> None:
-    """Let PIL open the HEIC photos of iPhones where pillow-heif is installed."""
-    try:
-        importlib.import_module("pillow_heif").register_heif_opener()
-    except ImportError:
-        return
-
-
-def _angle(parts: Any, side: Any, negative: str, limit: float) -> float:
-    """Degrees of EXIF's (degrees, minutes, seconds) and N/S/E/W; NaN when absent or broken."""
+def _angle(parts: Any, negative: bool, limit: float) -> float:
+    """Degrees of EXIF's (degrees, minutes, seconds), all from 0 on; NaN when broken."""
     try:
         degrees, minutes, seconds = (_number(value) for value in parts)
     except (TypeError, ValueError):
         return math.nan
     angle = degrees + minutes / 60.0 + seconds / 3600.0
-    if not abs(angle) <= limit:
+    if not (0 <= angle <= limit and min(degrees, minutes, seconds) >= 0 and max(minutes, seconds) < 60):
         return math.nan
-    return -angle if _text(side) == negative else angle
+    return -angle if negative else angle
 
 
 def _altitude(gps: Mapping[int, Any]) -> float:
@@ -167,6 +164,8 @@ def _time(text: str) -> str | None:
 
 def _none_placed(left_out: Mapping[str, list[str]]) -> str:
     counts = ", ".join(f"{len(names)} {reason}" for reason, names in left_out.items() if names)
+    if not accept_heic() and any(is_heic(name) for name in left_out[UNREADABLE]):
+        return f"none of the photos could be used ({counts}); {INSTALL}"
     return (
         f"none of the photos says where it was taken ({counts}); copy the originals, as messengers strip"
         " the GPS, or write a places.csv with the columns image, latitude, longitude, heading"
@@ -178,8 +177,8 @@ def _left_out_notes(root: Path, left_out: Mapping[str, list[str]]) -> list[str]:
     for reason, names in left_out.items():
         if names:
             notes.append(f"{root}: {len(names)} photos left out, {reason} ({first_few(names)})")
-    if any(name.lower().endswith((".heic", ".heif")) for name in left_out[UNREADABLE]):
-        notes.append(f"{root}: HEIC photos are read when the package pillow-heif is installed")
+    if not accept_heic() and any(is_heic(name) for name in left_out[UNREADABLE]):
+        notes.append(f"{root}: {INSTALL}")
     return notes
 
 

@@ -1,13 +1,9 @@
-"""`Places`: where each image was taken. A root folder and a table with one row an image."""
+"""`Places`: where each image was taken. A root folder and a table with one row per image."""
 
 from __future__ import annotations
 
-import csv
-import gzip
 import hashlib
-import json
 import os
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,16 +14,16 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from samespot.errors import InputError
-from samespot.files import whole_file, write_json
+from samespot.files import read_json, whole_file, write_json
 from samespot.options import check_choice
-from samespot.places.catalogue import MissingImages
+from samespot.places.catalogue import MissingImages, meta_path
+from samespot.places.csv_files import first_line, load_table, missing_columns, named_columns
 from samespot.places.geodesy import far_apart, grid_headings, move, plane, same_plane, to_metres
 from samespot.places.pose import POSE as POSE
 from samespot.places.wording import first_few
 
 REQUIRED = ("image", "easting", "northing", "heading")
 OPTIONAL = (*POSE, "pano", "sequence", "frame", "time", "condition", "split")
-TEXT = ("image", "key", "pano_id")  # names that may be all digits, as 000829 is; never read as numbers
 FARTHEST = 1e8  # [m] from the origin: no plane of this earth reaches so far, and squares stay exact
 
 
@@ -169,9 +165,9 @@ class Places:
             with whole_file(path) as partial:
                 writers[path.suffix](partial, index=False)
         except (TypeError, ValueError) as error:  # pyarrow's: a column of mixed kinds
-            fault = f"cannot be written as parquet: {_first_line(error)}"
+            fault = f"cannot be written as parquet: {first_line(error)}"
             raise InputError(f"{path}: {fault}; try .csv") from error
-        write_json(_meta_path(path), meta)
+        write_json(meta_path(path), meta)
         return path
 
     @classmethod
@@ -236,16 +232,21 @@ class Places:
                 f"{path}: no such file; a table of places is a .csv or .parquet"
                 f" with the columns {', '.join(REQUIRED)}"
             )
-        table, meta = load_table(path), _load_meta(path)
+        (table, said), meta = named_columns(load_table(path), path), _load_meta(path)
+        if not meta and root is None and "image" in table:
+            meta, more = _borrowed_meta(path, table["image"])
+            said += more
         recorded = meta.get("projection")
         from_degrees, anew = _needs_projecting(table, path, recorded)
+        if not from_degrees and recorded is None and projection is None:
+            _refuse_degrees(table, path)
         places = cls.build(
             root or path.parent / meta.get("root", "."),
             table,
             source=path,
             projection=(projection or onto or recorded) if from_degrees else recorded,
             dropped=meta.get("dropped"),
-            notes=(*meta.get("notes", ()), *anew),
+            notes=(*meta.get("notes", ()), *said, *anew),
             from_degrees=from_degrees,
             unknown_positions=unknown_positions,
             wrap_headings=wrap_headings,
@@ -272,70 +273,23 @@ class Places:
         return Places(kept.root, kept.table, kept.projection, dropped, (*self.notes, f"{said}; dropped"))
 
 
-def _meta_path(path: Path) -> Path:
-    return path.with_name(f"{path.name}.meta.json")  # places.csv.meta.json
-
-
 def _load_meta(path: Path) -> dict[str, Any]:
-    beside = _meta_path(path)
-    if not beside.is_file():
-        return {}
-    try:
-        meta = json.loads(beside.read_text())
-    except ValueError as error:
-        raise InputError(f"{beside}: not valid json ({error}); delete it or mend it") from error
-    if not isinstance(meta, dict):
-        raise InputError(
-            f"{beside}: holds {type(meta).__name__} where an object is expected; delete it or mend it"
-        )
-    return meta
+    """What the file beside a table says about it; nothing where there is none."""
+    beside = meta_path(path)
+    return read_json(beside, "delete it or fix it") if beside.is_file() else {}
 
 
-def load_table(path: Path) -> pd.DataFrame:
-    """A csv (also .csv.gz) or parquet file as it stands, or an `InputError` that names the broken line."""
-    parquet = path.suffix == ".parquet"
-    try:
-        table = pd.read_parquet(path) if parquet else _parse_csv(path)
-    except FileNotFoundError as error:
-        raise InputError(f"{path}: no such file") from error
-    # pandas' parser errors and pyarrow's are ValueErrors; a cut-off .gz ends in an EOFError
-    except (ValueError, OSError, EOFError, zlib.error) as error:
-        kind = "parquet" if parquet else "csv"
-        raise InputError(f"{path}: cannot be read as {kind}: {_first_line(error)}") from error
-    if not parquet:
-        _refuse_uneven_lines(table, path)
-    return table
-
-
-def _parse_csv(path: Path) -> pd.DataFrame:
-    # pandas before 3.1 is off in the last bit unless asked, and the digest would change on the way
-    older = tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)
-    exact: dict[str, Any] = {"float_precision": "round_trip"} if older else {}
-    table: pd.DataFrame = pd.read_csv(path, dtype=dict.fromkeys(TEXT, str), low_memory=False, **exact)
-    return table
-
-
-def _refuse_uneven_lines(table: pd.DataFrame, path: Path) -> None:
-    """pandas fills a line that is cut short with NaN, and shifts columns when every line is too long."""
-    if path.suffix in (".bz2", ".xz", ".zip", ".zst"):
-        return
-    opened: Any = gzip.open if path.suffix == ".gz" else open
-    with opened(path, "rt", encoding="utf-8-sig", newline="") as lines:
-        reader = csv.reader(lines)
-        header = next(reader)
-        full = table.iloc[:, -1:].notna().all(axis=None)  # then no line is short, and one look will do
-        for fields in reader:
-            if fields and len(fields) != len(header):
-                raise InputError(
-                    f"{path} line {reader.line_num}: {len(fields)} fields where the header has {len(header)};"
-                    " mend the line, an unknown value is an empty field"
-                )
-            if full and fields:
-                return
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+def _borrowed_meta(path: Path, images: pd.Series) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """For a table without a file beside it, as one that was split by hand: what a neighbour's says, if its folder has
+    the photos and the table's own has not."""
+    if not len(images) or (path.parent / str(images.iloc[0])).is_file():
+        return {}, ()
+    for beside in sorted(path.parent.glob("*.meta.json")):
+        meta = read_json(beside, "delete it or fix it")
+        if "root" in meta and (path.parent / str(meta["root"]) / str(images.iloc[0])).is_file():
+            kept: dict[str, Any] = {key: meta[key] for key in ("root", "projection") if key in meta}
+            return kept, (f"{path}: photos and projection as {beside.name} has them",)
+    return {}, ()
 
 
 def _needs_projecting(table: pd.DataFrame, path: Path, recorded: str | None) -> tuple[bool, tuple[str, ...]]:
@@ -353,7 +307,22 @@ def _needs_projecting(table: pd.DataFrame, path: Path, recorded: str | None) -> 
             f"{path}: eastings of {mixed} cannot share one table;"
             " give latitude and longitude columns instead, and one projection is chosen for all"
         )
-    return True, (f"{path}: eastings were of {mixed}; projected anew from latitude and longitude",)
+    return True, (f"{path}: eastings were of {mixed}; projected again from latitude and longitude",)
+
+
+def _refuse_degrees(table: pd.DataFrame, path: Path) -> None:
+    """Latitude and longitude in the columns of metres: a spread of a town in degrees, far from any origin."""
+    if len(table) < 2 or not {"easting", "northing"} <= set(table.columns):
+        return
+    x, y = (pd.to_numeric(table[name], errors="coerce").dropna() for name in ("easting", "northing"))
+    if len(x) < 2 or len(y) < 2 or max(x.abs().max(), y.abs().max()) > 180:
+        return
+    spread = max(float(x.max() - x.min()), float(y.max() - y.min()))
+    if 0 < spread < 2 and min(abs(x.mean()), abs(y.mean())) > 20 * spread and y.abs().max() <= 90:
+        raise InputError(
+            f"{path}: easting {x.iloc[0]:g} and northing {y.iloc[0]:g} look like degrees, not metres; name the columns"
+            " longitude and latitude, or if they are metres of a frame of your own, count from a corner of it"
+        )
 
 
 def _utm_zones(table: pd.DataFrame) -> list[str]:
@@ -441,12 +410,12 @@ def _as_table(columns: Mapping[str, Any] | pd.DataFrame) -> pd.DataFrame:
 
 
 def _checked(table: pd.DataFrame, source: str, unknown_positions: bool) -> pd.DataFrame:
+    if unknown_positions and set(POSE) <= set(table.columns):  # the pose will say where they are
+        table = table.assign(**{c: np.nan for c in ("easting", "northing") if c not in table})
     lacking = [c for c in ("image", "easting", "northing") if c not in table]
     if lacking:
-        raise InputError(
-            f"{source}: missing column{'s' if len(lacking) > 1 else ''} {', '.join(lacking)}; "
-            f"needed are {', '.join(REQUIRED)} (or latitude and longitude for the position)"
-        )
+        needed = f"{', '.join(REQUIRED)} (or latitude and longitude for the position)"
+        raise missing_columns(table, lacking, source, needed)
     if len(table) == 0:
         raise InputError(f"{source}: the table has no rows")
     if "heading" not in table:
@@ -492,7 +461,7 @@ def _refuse_bad_names(images: pd.Series, source: str) -> None:
     if (row := _first_row(twice)) is not None:
         raise InputError(
             f"{source} row {row + 1}: image {images.iloc[row]} stands in the table twice"
-            f" ({twice.sum()} repeated rows); keep one row an image"
+            f" ({twice.sum()} repeated rows); keep one row per image"
         )
 
 

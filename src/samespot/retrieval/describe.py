@@ -105,6 +105,11 @@ def _fill(
     def keep(block: _OnTheWay) -> None:
         vectors, missing = block.arrived(), (~block.good).nonzero()[0]
         vectors[missing] = 0
+        if not np.isfinite(vectors).all():
+            raise InputError(
+                "the network gives descriptors that are not finite numbers, so none is written; its weights are broken,"
+                " or `precision=32` is needed"
+            )
         rows = [block.start + int(at) for at in missing]
         store.write(block.start, vectors, {row: files.bad.reasons[row] for row in rows})
         tell(len(vectors))

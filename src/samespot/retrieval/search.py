@@ -144,12 +144,12 @@ def _pick_engine(name: EngineName, device: str, excluded: Exclusion | None) -> E
         # faiss-cpu's wheel brings a BLAS of its own, which benchmarks/search.py finds several times slower than numpy's
         name = "numpy" if device == "cpu" else "torch"
     if name != "torch" and device != "cpu":
-        raise InputError(f"engine {name} works on the CPU, not on {device}; leave it to auto")
+        raise InputError(f"`engine={name}` works on the CPU, not on {device}; use `engine=auto`")
     if name == "faiss":
         from samespot.retrieval.engines.faiss import FaissEngine
 
         if excluded is not None:
-            raise InputError("engine faiss cannot exclude pairs; leave the engine to auto")
+            raise InputError("`engine=faiss` cannot exclude pairs; use `engine=auto`")
         return FaissEngine()
     from samespot.retrieval.engines.matrix import NumpyEngine, TorchEngine
 

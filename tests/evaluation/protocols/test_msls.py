@@ -124,7 +124,7 @@ def test_the_angle_is_taken_across_north_and_an_unknown_one_matches_nothing(tmp_
     assert found(strict) == {"q": ["at-30.0", "at-310.0"], "no-compass": []}
     (loose,) = NAMED["msls-val"].cases(tmp_path, cities="zurich")
     assert [len(rows) for rows in loose.positives] == [5, 5]
-    assert loose.overlap is None
+    assert loose.overlap() is None
     assert loose.notes == ("zurich: 1 of 2 query images have no heading, so there is no graded truth",)
 
 
@@ -165,7 +165,7 @@ def test_sequences_by_hand(rides):
     assert found(case) == {"q0,q1,q2": ["a0,a1,a2"]}  # q2 is 15 m from a2: both at the edge, both out alone
     assert keys(case.queries.table["image"]) == ["q0", "q1", "q2"]
     assert (case.query_frames.tolist(), case.place_frames.tolist()) == ([[0, 1, 2]], [[0, 1, 2], [3, 4, 5]])
-    assert case.overlap is None
+    assert case.overlap() is None
     assert case.notes == ("graded truth is of images; there is none of sequences",)
     assert len(case.groups["condition"]) == 1
 
@@ -220,7 +220,7 @@ def test_test_cities_have_no_truth_and_keep_every_image_of_the_subtask(tmp_path)
     (case,) = protocol.cases(tmp_path, cities="miami,athens")
     assert protocol.truth == "secret"
     assert (keys(case.query_names), keys(case.place_names)) == (["q0", "q2"], ["d0"])
-    assert (case.positives, case.overlap) == (None, None)
+    assert (case.positives, case.overlap()) == (None, None)
     assert case.notes == ("athens: left out, without queries or without a map in all",)
     with pytest.raises(InputError, match="no test/buenosaires/query here"):
         protocol.cases(tmp_path, cities="miami,buenosaires")

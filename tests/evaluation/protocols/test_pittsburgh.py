@@ -34,7 +34,7 @@ def test_pittsburgh_by_hand(tmp_path, save_struct, size):
     assert case.name == f"pitts{size}_test"
     assert plain(case.positives) == [[0, 1, 3, 4], []]
     assert case.counted.tolist() == [True, False]
-    assert (case.overlap, case.excluded, dict(case.groups)) == (None, None, {})
+    assert (case.overlap(), case.excluded, dict(case.groups)) == (None, None, {})
     published = "6,816 queries and 10,000" if size == "30k" else "8,280 queries and 83,952"
     assert case.notes == (
         "headings are not known, so there is no graded truth",

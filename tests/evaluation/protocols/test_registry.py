@@ -7,7 +7,7 @@ import pytest
 
 from samespot.errors import InputError
 from samespot.evaluation import protocols
-from samespot.evaluation.protocols import PROTOCOLS, protocol_named
+from samespot.evaluation.protocols import list_protocols, protocol_named
 from samespot.places.catalogue import DATA_SETS
 
 PROMISED = [
@@ -23,6 +23,8 @@ PROMISED = [
     *("tokyotm-val", "robotcar-seasons-v2", "cmu-seasons-extended", "cmu-seasons", "tb-places-w17-w18"),
     *("tb-places-w18", "7scenes", "campus-east"),
 ]
+
+PROTOCOLS = {protocol.name: protocol for protocol in list_protocols()}
 
 
 @pytest.mark.parametrize("name", PROMISED)

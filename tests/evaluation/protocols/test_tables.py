@@ -42,10 +42,10 @@ def test_overlap_takes_labels_from_the_threshold_on_and_makes_them_once():
 def test_graded_truth_needs_every_heading():
     known, unknown = table(2, prefix="q"), table(heading=[0.0, np.nan])
     case = table_case(known, unknown, within=Within(25.0, None))
-    assert case.overlap is None
+    assert case.overlap() is None
     assert case.notes == ("table: 1 of 2 map images have no heading, so there is no graded truth",)
     with pytest.raises(
-        InputError, match=r"--overlap 0\.5: table: 1 of 2 map images have no heading.*use --wit"
+        InputError, match=r"`overlap` 0\.5: table: 1 of 2 map images have no heading.*use `within"
     ):
         table_case(known, unknown, min_overlap=0.5)
     with pytest.raises(InputError, match="1 of 2 map images have no heading"):
@@ -140,11 +140,11 @@ def test_results_are_broken_down_by_condition():
 @pytest.mark.parametrize(
     ("rules", "answer"),
     [
-        ({}, "say what counts as found by one of --within"),
-        ({"within": Within(), "frames": 5}, "say what counts as found by one of --within"),
-        ({"min_overlap": 0.0}, r"--overlap 0 is not in \(0, 1\]"),
-        ({"min_overlap": 1.5}, r"--overlap 1\.5 is not in"),
-        ({"frames": -1}, "--frames -1: give 0 or more"),
+        ({}, "say what counts as found by one of `within="),
+        ({"within": Within(), "frames": 5}, "say what counts as found by one of `within="),
+        ({"min_overlap": 0.0}, r"`overlap` 0 is not in \(0, 1\]"),
+        ({"min_overlap": 1.5}, r"`overlap` 1\.5 is not in"),
+        ({"frames": -1}, "`frames` -1: give 0 or more"),
         ({"frames": 5}, "/photos: the query table has no column frame"),
         ({"within": Within(), "time_gap": np.timedelta64(1, "s")}, "the query table has no column time"),
     ],

@@ -29,7 +29,7 @@ def test_tokyo_24_7_by_hand_and_by_condition(tmp_path, save_struct):
     assert plain(case.positives) == [[0, 1], [2], [], []]
     assert case.groups["condition"].tolist() == ["day", "sunset", "night", "day"]
     assert case.counted.tolist() == [True, True, False, False]
-    assert case.overlap is None
+    assert case.overlap() is None
 
 
 def machine(*months):

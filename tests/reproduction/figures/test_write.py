@@ -28,9 +28,9 @@ from samespot.errors import InputError
 from samespot.evaluation.intervals import wilson
 from samespot.evaluation.results import Evaluation, QueryList, Variant
 from samespot.figures import pair_differences
-from samespot.figures.report_runs import Described, ReportRun, SectorRule, model_folder
+from samespot.figures.report_runs import Described, ReportRun
 from samespot.model.network import PlaceNet
-from samespot.overlap.rules import label_pairs
+from samespot.overlap.rules import Sectors, label_pairs
 from samespot.places.table import Places
 from samespot.training.drawn import BINS
 
@@ -243,7 +243,7 @@ def street(tmp_path):
     """Two runs on 8 queries and 20 map photos along a street; the map looks back at its end."""
     queries = table_of(tmp_path, 9.0 * np.arange(8), np.zeros(8))
     places = table_of(tmp_path, 4.0 * np.arange(20), np.where(np.arange(20) < 15, 0.0, 180.0))
-    overlap = SectorRule(90.0, 50.0).overlap(queries, places)
+    overlap = label_pairs(queries, places).dense()
     top = overlap.argmax(axis=1)
     rng = np.random.default_rng(0)
     q, m = rng.normal(size=(8, 6)), rng.normal(size=(20, 6))
@@ -255,7 +255,7 @@ def street(tmp_path):
     evaluation = Evaluation(
         {"name": "street", "title": "Street", "ks": [1, 5]},
         {"backbone": "vgg16", "pool": "gem"},
-        {},
+        {"overlap": Sectors().to_dict()},
         [{"name": "street"}],
         QueryList(queries.table["image"].tolist(), np.full(8, "street"), np.ones(8, dtype=bool)),
         [Variant(6, None, {}, {}, outcomes)],
@@ -313,12 +313,3 @@ def test_one_run_of_each_loss_from_the_protocol_that_has_both():
     assert [run.name for run in one_of_each_loss(runs)] == ["b", "g2"]
     assert [run.name for run in one_of_each_loss([run_of("n", None)])] == ["n"]
     assert one_of_each_loss([]) == []
-
-
-def test_the_best_model_goes_before_the_last(tmp_path):
-    run = ReportRun("r", tmp_path)
-    assert model_folder(run) is None
-    for name in ("last", "best"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "model.safetensors").write_bytes(b"")
-        assert model_folder(run) == tmp_path / name

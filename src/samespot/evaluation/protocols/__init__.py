@@ -7,21 +7,21 @@ from pathlib import Path
 
 from samespot.errors import InputError
 from samespot.evaluation.protocol import Protocol
-from samespot.places.catalogue import DATA_SETS, data_set
-
-PROTOCOLS: dict[str, Protocol] = {
-    protocol.name: protocol
-    for known in DATA_SETS
-    if known.protocols
-    for protocol in import_module(f"{__name__}.{known.module}").PROTOCOLS
-}
+from samespot.places.catalogue import DATA_SETS, data_set, protocol_names
 
 
 def protocol_named(name: str) -> Protocol:
-    """The protocol of that name."""
-    if name not in PROTOCOLS:
-        raise InputError(f"protocol {name!r} is unknown; choose one of {', '.join(PROTOCOLS)}")
-    return PROTOCOLS[name]
+    """The protocol of that name. Only the file of its data set is imported."""
+    for known in DATA_SETS:
+        if name in known.protocols:
+            family: tuple[Protocol, ...] = import_module(f"{__name__}.{known.module}").PROTOCOLS
+            return next(protocol for protocol in family if protocol.name == name)
+    raise InputError(f"protocol {name!r} is unknown; choose one of {', '.join(protocol_names())}")
+
+
+def list_protocols() -> list[Protocol]:
+    """All of them: which queries, what counts as found, what is never retrieved, whom to cite."""
+    return [protocol_named(name) for name in protocol_names()]
 
 
 def located(root: Path, protocol: Protocol) -> Path:

@@ -21,9 +21,9 @@ def campus_east(root: Path) -> list[Case]:
     near = rows_within(task.queries, task.places, *known.found)
     positives = rows_only(near, partial(campus.may_match, task.queries, task.places))
     assert isinstance(task.rule, Sectors)
-    overlap, notes = graded_truth(task.name, task.queries, task.places, task.rule)
-    reach = 2 * task.rule.radius
-    return [Case(task.name, task.queries, task.places, positives, overlap, reach=reach, notes=notes)]
+    rule, notes = graded_truth(task.name, task.queries, task.places, task.rule)
+    reach = task.rule.reach
+    return [Case(task.name, task.queries, task.places, positives, rule, reach=reach, notes=notes)]
 
 
 PROTOCOLS = (

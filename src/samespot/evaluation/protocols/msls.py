@@ -14,18 +14,19 @@ from numpy.typing import NDArray
 from samespot.errors import InputError
 from samespot.evaluation.cases import Case, Rows
 from samespot.evaluation.msls_key_lists import find_key_lists, rows_of_keys
-from samespot.evaluation.positives import Overlap, graded_truth, rows_within, sequences_found
+from samespot.evaluation.positives import graded_truth, rows_within, sequences_found
 from samespot.evaluation.protocol import Protocol
 from samespot.options import check_choice
 from samespot.overlap.labels import PairLabels, tables_meta
 from samespot.overlap.rules import Sectors
 from samespot.places import msls
+from samespot.places.catalogue import data_set
 from samespot.places.table import Places
 from samespot.progress import Progress
 
 METRES, DEGREES = 25.0, 40.0
 TASKS = ("im2im", "im2seq", "seq2im", "seq2seq")  # query to map
-VIEW = Sectors(90.0, 50.0, panoramas="sector")  # of the graded truth, as in the labels of training
+VIEW = Sectors(**(data_set("msls").labels or {}))  # of the graded truth, as in the labels of training
 NO_SEQUENCE_OVERLAP = "graded truth is of images; there is none of sequences"
 
 
@@ -153,9 +154,7 @@ def _city_case(
             city, queries, places, groups=groups, query_frames=query_frames, place_frames=place_frames
         )
     positives: list[Rows] = rows_within(queries, places, METRES, degrees, unknown_heading="never")
-    overlap, notes = (
-        (None, (NO_SEQUENCE_OVERLAP,)) if in_sequence else graded_truth(city, queries, places, VIEW)
-    )
+    rule, notes = (None, (NO_SEQUENCE_OVERLAP,)) if in_sequence else graded_truth(city, queries, places, VIEW)
     if in_sequence:
         positives = sequences_found(positives, _frames(queries, query_frames), _frames(places, place_frames))
     return Case(
@@ -163,11 +162,11 @@ def _city_case(
         queries,
         places,
         positives,
-        overlap,
+        rule,
         groups=groups,
         query_frames=query_frames,
         place_frames=place_frames,
-        reach=2 * VIEW.radius,
+        reach=VIEW.reach,
         notes=notes,
     )
 
@@ -228,28 +227,27 @@ def _pooled_case(
     """All cities in one map. Metres of one city mean nothing in another, so truth is made city by city."""
     offsets = np.cumsum([0, *(len(table) for table in places)])
     positives: list[Rows] = []
-    truths: list[Overlap | None] = []
+    known = True
     for city, ours, theirs, offset in zip(cities, queries, places, offsets[:-1], strict=True):
         if len(ours) and len(theirs):
             positives += [rows + offset for rows in rows_within(ours, theirs, METRES)]
             truth, why = graded_truth(city, ours, theirs, VIEW)
-            truths.append(truth)
+            known &= truth is not None
             notes += why
         else:
             positives += [np.zeros(0, np.int64)] * len(ours)
-            truths.append(partial(_no_labels, shape=(len(ours), len(theirs))))
     pooled = _pooled(queries), _pooled(places)
-    makers = [truth for truth in truths if truth is not None]
 
-    def overlap(progress: Progress | None) -> PairLabels:
-        return _joined_labels([make(progress) for make in makers], *pooled)
+    def labels(progress: Progress | None) -> PairLabels:
+        parts = [_city_labels(*both, progress) for both in zip(queries, places, strict=True)]
+        return _joined_labels(parts, *pooled)
 
     groups = {
         "condition": pooled[0].table["condition"].to_numpy(dtype=str),
         "city": pooled[0].table["city"].to_numpy(dtype=str),
     }
-    known = overlap if len(makers) == len(cities) else None
-    return Case(name, *pooled, positives, known, groups=groups, reach=2 * VIEW.radius, notes=notes)
+    truth, made = (VIEW, labels) if known else (None, None)
+    return Case(name, *pooled, positives, truth, groups=groups, reach=VIEW.reach, labels=made, notes=notes)
 
 
 def _pooled(tables: list[Places]) -> Places:
@@ -258,9 +256,11 @@ def _pooled(tables: list[Places]) -> Places:
     return Places(tables[0].root, rows, None, {}, notes)
 
 
-def _no_labels(progress: Progress | None, *, shape: tuple[int, int]) -> PairLabels:
+def _city_labels(queries: Places, places: Places, progress: Progress | None) -> PairLabels:
+    if len(queries) and len(places):
+        return VIEW.label(queries, places, progress=progress)
     nothing = np.zeros(0, np.int32), np.zeros(0, np.float32)
-    return PairLabels(np.zeros(shape[0] + 1, np.int64), *nothing, shape)
+    return PairLabels(np.zeros(len(queries) + 1, np.int64), *nothing, (len(queries), len(places)))
 
 
 def _joined_labels(labels: Sequence[PairLabels], queries: Places, places: Places) -> PairLabels:

@@ -118,7 +118,7 @@ def _case(name: str, queries: Places, places: Places, make: Labels, *notes: str)
             kept.append(make(progress))
         return kept[0]
 
-    return Case(name, queries, places, MoreThanHalf(len(queries), labels), overlap=labels, notes=notes)
+    return Case(name, queries, places, MoreThanHalf(len(queries), labels), labels=labels, notes=notes)
 
 
 def _sequence(root: Path, *, every: int | str, gap: int | str) -> list[Case]:

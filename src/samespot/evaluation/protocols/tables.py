@@ -2,19 +2,71 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from samespot.errors import InputError
 from samespot.evaluation.cases import Case, Rows
-from samespot.evaluation.positives import Overlap, graded_truth, rows_allowed, rows_of, rows_within
+from samespot.evaluation.options import EvaluateOptions
+from samespot.evaluation.positives import graded_truth, rows_allowed, rows_of, rows_within
+from samespot.evaluation.protocol import Protocol
 from samespot.overlap.labels import PairLabels
-from samespot.overlap.rules import Sectors, Within
+from samespot.overlap.rules import RADIUS, THETA, Rule, Sectors, Within
+from samespot.places.catalogue import open_places
 from samespot.places.table import Places
 from samespot.retrieval import exclusion
 
+WITHIN = Within(25.0, None)  # what is right where nothing was said
 CLOCK = r"\d{1,2}:\d{2}(:\d{2})?"
+
+
+def own_tables(asked: EvaluateOptions) -> tuple[Protocol, list[Case]]:
+    """The tables that were given, paths or `Places`, and in words what was asked of them."""
+    places = _opened(asked.map)
+    queries = places if asked.queries is None else _opened(asked.queries, onto=places.projection)
+    by_default = asked.frames is None and asked.overlap is None
+    within = asked.within or (WITHIN if by_default else None)
+    case = table_case(
+        queries,
+        places,
+        within=within,
+        frames=asked.frames,
+        min_overlap=asked.overlap,
+        theta=asked.theta,
+        radius=asked.radius,
+        time_gap=None if asked.time_gap is None else np.timedelta64(round(1000 * asked.time_gap), "ms"),
+    )
+    never = ["the query itself"] if asked.queries is None else []
+    if asked.time_gap is not None:
+        never.append(f"what was taken within {asked.time_gap:g} s of the query")
+    protocol = Protocol(
+        name="own-tables",
+        title="Your own tables",
+        data_set="places",
+        queries="those with at least one positive",
+        positive=_positive(asked, within),
+        exclusions=", ".join(never),
+        citation="",
+        make=lambda root: [],
+        options={"theta": asked.theta, "radius": asked.radius},
+    )
+    return protocol, [case]
+
+
+def _opened(table: Any, onto: str | None = None) -> Places:
+    return table if isinstance(table, Places) else open_places(table, onto=onto)
+
+
+def _positive(asked: EvaluateOptions, within: Within | None) -> str:
+    if within is not None:
+        return f"within {within.limits()}"
+    if asked.frames is not None:
+        return f"at most {asked.frames} frames away in the aligned sequence"
+    sector = f"θ = {asked.theta:g}°, r = {asked.radius:g} m"
+    return f"shares at least {asked.overlap:g} of the view ({sector})"
 
 
 def table_case(
@@ -24,8 +76,8 @@ def table_case(
     within: Within | None = None,
     frames: int | None = None,
     min_overlap: float | None = None,
-    theta: float = 90.0,
-    radius: float = 50.0,
+    theta: float = THETA,
+    radius: float = RADIUS,
     exclude_self: bool = True,
     time_gap: np.timedelta64 | None = None,
     name: str = "table",
@@ -38,10 +90,11 @@ def table_case(
     """
     if sum(rule is not None for rule in (within, frames, min_overlap)) != 1:
         raise InputError(
-            "say what counts as found by one of --within 25m,40deg, --frames 5 and --overlap 0.5"
+            "say what counts as found by one of `within=25m,40deg`, `frames=5` and `overlap=0.5`"
         )
     view = Sectors(theta, radius)
-    overlap, notes = graded_truth(name, queries, places, view)
+    rule, notes = graded_truth(name, queries, places, view)
+    labels: PairLabels | None = None
     positives: list[Rows]
     if within is not None:
         positives = rows_within(queries, places, within.metres, within.degrees)
@@ -50,8 +103,8 @@ def table_case(
         notes += (how,)
     else:
         assert min_overlap is not None
-        labels = _labels(overlap, notes, min_overlap)
-        positives, overlap = rows_of(labels, min_overlap), lambda progress: labels
+        labels = _labels(rule, queries, places, notes, min_overlap)
+        positives = rows_of(labels, min_overlap)
     never: list[exclusion.Exclusion] = []
     if exclude_self:
         files = [_files(table) for table in (queries, places)]
@@ -68,10 +121,11 @@ def table_case(
         queries,
         places,
         positives,
-        overlap,
+        rule,
         excluded,
         groups=_groups(queries),
-        reach=2 * radius if within is not None else None,
+        reach=view.reach if within is not None else None,
+        labels=None if labels is None else lambda progress: labels,
         notes=notes,
     )
 
@@ -84,7 +138,7 @@ def rows_by_frame(queries: Places, places: Places, frames: int) -> tuple[list[Ro
     frames of the same route match. Otherwise names are of rides (winter, summer), and the frame number says it all.
     """
     if frames < 0:
-        raise InputError(f"--frames {frames}: give 0 or more frame numbers")
+        raise InputError(f"`frames` {frames}: give 0 or more frame numbers")
     ours, theirs = _frame_numbers(queries, "query"), _frame_numbers(places, "map")
     route, routes = np.zeros(len(ours), np.int64), np.zeros(len(theirs), np.int64)
     how = "frame numbers are compared across all sequences"
@@ -109,7 +163,7 @@ def rows_by_frame(queries: Places, places: Places, frames: int) -> tuple[list[Ro
 def _frame_numbers(table: Places, role: str) -> NDArray[np.float64]:
     if "frame" not in table.table:
         raise InputError(
-            f"{table.root}: the {role} table has no column frame, which --frames compares; add it"
+            f"{table.root}: the {role} table has no column frame, which `frames` compares; add it"
         )
     numbers = pd.to_numeric(table.table["frame"], errors="coerce").to_numpy(dtype=np.float64)
     bad = np.flatnonzero(~np.isfinite(numbers))
@@ -119,12 +173,14 @@ def _frame_numbers(table: Places, role: str) -> NDArray[np.float64]:
     return numbers
 
 
-def _labels(overlap: Overlap | None, notes: tuple[str, ...], min_overlap: float) -> PairLabels:
+def _labels(
+    rule: Rule | None, queries: Places, places: Places, notes: tuple[str, ...], min_overlap: float
+) -> PairLabels:
     if not 0 < min_overlap <= 1:
-        raise InputError(f"--overlap {min_overlap:g} is not in (0, 1]")
-    if overlap is None:
-        raise InputError(f"--overlap {min_overlap:g}: {notes[0]}; use --within 25m")
-    return overlap(None)
+        raise InputError(f"`overlap` {min_overlap:g} is not in (0, 1]")
+    if rule is None:
+        raise InputError(f"`overlap` {min_overlap:g}: {notes[0]}; use `within=25m`")
+    return rule.label(queries, places)
 
 
 def _files(table: Places) -> pd.Series:

@@ -16,13 +16,13 @@ from samespot.evaluation.cases import Case
 from samespot.evaluation.positives import rows_of
 from samespot.evaluation.protocol import AUTHORS_KS, Protocol
 from samespot.overlap.classes import POSITIVE
-from samespot.overlap.rules import label_pairs
+from samespot.overlap.rules import Sectors
 from samespot.places import tb_places
-from samespot.places.catalogue import pose_frame
+from samespot.places.catalogue import data_set, pose_frame
 from samespot.places.table import Places
 from samespot.places.wording import first_few
 
-THETA, RADIUS = 90.0, 3.5  # [deg], [m]
+VIEW = Sectors(**(data_set("tb-places").labels or {}))
 MAP_LIST, QUERY_LIST = "W18_map.json", "W18_query.json"  # as the authors' README calls their index files
 
 
@@ -50,9 +50,9 @@ def _read(root: Path, part: str, forward: str) -> Places:
 
 
 def _case(name: str, queries: Places, places: Places, *notes: str) -> Case:
-    labels = label_pairs(queries, places, THETA, RADIUS)
+    labels = VIEW.label(queries, places)
     return Case(
-        name, queries, places, rows_of(labels, POSITIVE), overlap=lambda progress: labels, notes=notes
+        name, queries, places, rows_of(labels, POSITIVE), VIEW, labels=lambda progress: labels, notes=notes
     )
 
 

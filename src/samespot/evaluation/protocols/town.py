@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samespot.errors import InputError
-from samespot.evaluation.cases import Case
+from samespot.evaluation.cases import Case, Rows
 from samespot.evaluation.positives import rows_within
 from samespot.evaluation.protocol import Protocol
 from samespot.overlap.labels import PairLabels, tables_meta
-from samespot.overlap.rules import label_within
+from samespot.overlap.rules import Rule, label_within
 from samespot.places.table import Places
 from samespot.progress import Progress
 
@@ -29,66 +29,76 @@ def town_case(root: Path) -> list[Case]:
 
     read_description(root)  # says what to do where there is no town
     photos = exact_places(Places.read(root / "places.csv"))
-    split = photos.table["split"].to_numpy(dtype=str)
-    queries, places = (photos.select(split == name) for name in ("query", "map"))
-    if not len(queries) or not len(places):
-        raise InputError(f"{root}: a town of one visit has no queries; build it with --visits 2 or more")
+    if not {"query", "map"} <= set(photos.table["split"]):
+        raise InputError(f"{root}: a town of one visit has no queries; build it with `visits=2` or more")
+    queries, places = photos.of_split("query"), photos.of_split("map")
     assert REACH == 2 * DEPTH_REACH
-    measured: list[PairLabels] = []
-
-    def overlap(progress: Progress | None) -> PairLabels:
-        if not measured:  # several models may be evaluated on one case
-            measured.append(shared_view(queries, places, progress))
-        return measured[0]
-
     return [
         Case(
             "town",
             queries,
             places,
             rows_within(queries, places, METRES, DEGREES),
-            overlap=overlap,
-            pair_overlap=_SharedViews(),
+            SharedView(),
             groups={"condition": queries.table["condition"].to_numpy(dtype=np.str_)},
             reach=REACH,
         )
     ]
 
 
-class _SharedViews:
-    """The same for pairs of rows of another table, asked for descriptor after descriptor: its depth is read once."""
+class SharedView(Rule):
+    """The share of the view that two photos of a town really have in common, measured on their depth images."""
+
+    KIND = "true visual overlap"
 
     def __init__(self) -> None:
-        self._kept: tuple[str, Any] | None = None
+        self._kept: tuple[tuple[str, str], Any] | None = None
 
-    def __call__(self, places: Places, pairs: NDArray[np.int64]) -> NDArray[np.float64]:
+    def label(
+        self,
+        queries: Places,
+        places: Places,
+        *,
+        out: str | Path | None = None,
+        progress: Progress | None = None,
+    ) -> PairLabels:
+        """Of every pair that is near enough to share anything."""
+        near = label_within(queries, places, REACH)
+        rows = np.repeat(np.arange(len(queries)), np.diff(near.indptr))
+        pairs = np.stack([rows, near.columns.astype(np.int64)], axis=1)
+        shared = np.empty(len(pairs), dtype=np.float32)
+        for start in range(0, len(pairs), AT_ONCE):
+            part = slice(start, min(start + AT_ONCE, len(pairs)))
+            shared[part] = self.of_pairs(queries, places, pairs[part])
+            if progress is not None:
+                progress("measuring shared views", part.stop, len(pairs))
+        kept = shared > 0
+        counts = np.bincount(rows[kept], minlength=len(queries))
+        block = counts, near.columns[kept], shared[kept]
+        meta = {**self.to_dict(), **tables_meta(queries, places)}
+        return PairLabels.from_blocks(iter([block]), near.shape, meta, out)
+
+    def of_pairs(self, queries: Places, places: Places, pairs: Rows) -> NDArray[np.float64]:
+        """Asked for descriptor after descriptor, so the depth images of the last two tables are kept."""
         from samespot.town.overlap import Views, true_overlap
 
-        digest = places.digest()
-        if self._kept is None or self._kept[0] != digest:
-            self._kept = digest, Views.read(places)
-        return true_overlap(self._kept[1], pairs)
+        tables = queries.digest(), places.digest()
+        same = tables[0] == tables[1]
+        if self._kept is None or self._kept[0] != tables:
+            self._kept = tables, Views.read(queries if same else _stacked(queries, places))
+        return true_overlap(self._kept[1], pairs if same else pairs + np.array([0, len(queries)]))
 
+    def unknown(self, table: Places) -> dict[str, NDArray[np.bool_]]:
+        if "depth" not in table.table:
+            return {"depth image": np.ones(len(table), dtype=bool)}
+        lacking = table.table["depth"].isna().to_numpy(dtype=bool)
+        return {"depth image": lacking} if lacking.any() else {}
 
-def shared_view(queries: Places, places: Places, progress: Progress | None = None) -> PairLabels:
-    """True visual overlap of every pair that is near enough to share anything; photos need their depth."""
-    from samespot.town.overlap import Views, true_overlap
+    def words(self) -> str:
+        return "the share of the view in common, measured on depth images"
 
-    near = label_within(queries, places, REACH)
-    rows = np.repeat(np.arange(len(queries)), np.diff(near.indptr))
-    pairs = np.stack([rows, len(queries) + near.columns.astype(np.int64)], axis=1)
-    views = Views.read(_stacked(queries, places))
-    shared = np.empty(len(pairs), dtype=np.float32)
-    for start in range(0, len(pairs), AT_ONCE):
-        part = slice(start, min(start + AT_ONCE, len(pairs)))
-        shared[part] = true_overlap(views, pairs[part])
-        if progress is not None:
-            progress("measuring shared views", part.stop, len(pairs))
-    kept = shared > 0
-    counts = np.bincount(rows[kept], minlength=len(queries))
-    meta = {"measure": "shared view", "kind": "true visual overlap", **tables_meta(queries, places)}
-    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return PairLabels(indptr, near.columns[kept], shared[kept], near.shape, meta)
+    def to_dict(self) -> dict[str, Any]:
+        return {"measure": "shared view", "kind": self.KIND}
 
 
 def _stacked(queries: Places, places: Places) -> Places:

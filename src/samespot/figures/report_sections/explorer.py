@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samespot.evaluation.results import Evaluation
-from samespot.figures.report_runs import Described, ReportRun, SectorRule, TrueOverlap
-from samespot.figures.report_sections.gallery import chosen_queries, kinds_of, shown_runs
+from samespot.figures.report_runs import Described, ReportRun
+from samespot.figures.report_sections.gallery import chosen_queries, kinds_of, labelling_of, shown_runs
 from samespot.figures.report_sections.looks import colours
 from samespot.figures.report_sections.markup import Section, embedded, esc, remark
 from samespot.figures.report_sections.photos import PhotoStore
+from samespot.overlap.rules import Rule, Sectors
 from samespot.places.table import Places
 
 MOST_QUERIES, MOST_PLACES = 120, 240  # over all cases
@@ -28,16 +29,14 @@ Rows = NDArray[np.int64]
 Runs = list[tuple[ReportRun, Evaluation]]
 
 
-def explorer(
-    runs: Sequence[ReportRun], photos: PhotoStore, true_overlap: TrueOverlap | None = None, seed: int = 0
-) -> Section | None:
+def explorer(runs: Sequence[ReportRun], photos: PhotoStore, seed: int = 0) -> Section | None:
     there = shown_runs(runs)
     if not there:
         return None
-    rule, shown = there[0][0].rule, colours(runs)
+    rule, measured, shown = labelling_of(there), there[0][0].measured, colours(runs)
     largest = sorted(there[0][0].described, key=lambda case: -len(case.queries))[:MOST_CASES]
     shared = MOST_QUERIES // len(largest), MOST_PLACES // len(largest)
-    cases = [_case(there, case, rule, photos, true_overlap, shared, seed) for case in largest]
+    cases = [_case(there, case, rule, measured, photos, shared, seed) for case in largest]
     facts = {
         "runs": [{"name": run.name, "colour": shown[run.name]} for run, _ in there],
         "rule": None if rule is None else {"theta": rule.theta, "radius": rule.radius},
@@ -46,15 +45,15 @@ def explorer(
         "fine": FINE,
     }
     body = (
-        _intro(rule, true_overlap is not None)
-        + _furniture(cases, [run.name for run, _ in there], true_overlap is not None, rule is not None)
+        _intro(rule, measured is not None)
+        + _furniture(cases, [run.name for run, _ in there], measured is not None, rule is not None)
         + f'<script type="application/json" id="explorer-data">{embedded(facts)}</script>'
         + _caption(cases, there[0][1])
     )
     return Section("pairs", "Map and pairs", body)
 
 
-def _intro(rule: SectorRule | None, truth: bool) -> str:
+def _intro(rule: Sectors | None, truth: bool) -> str:
     seen = (
         "Each photo was taken somewhere, looking somewhere."
         if rule is None
@@ -71,15 +70,15 @@ def _intro(rule: SectorRule | None, truth: bool) -> str:
 def _case(
     there: Runs,
     case: Described,
-    rule: SectorRule | None,
+    rule: Sectors | None,
+    measured: Rule | None,
     photos: PhotoStore,
-    true_overlap: TrueOverlap | None,
     shared: tuple[int, int],
     seed: int,
 ) -> dict[str, Any]:
     queries = sample_queries(there, case, shared[0], seed)
     mine = [one for run, _ in there if (one := run.case(case.name)) is not None]
-    label = None if rule is None else rule.overlap(case.queries.select(queries), case.places)
+    label = None if rule is None else _overlap(rule, case.queries.select(queries), case.places)
     places = sample_places(case, mine, queries, label, shared[1], seed)
     asked, found = case.queries.select(queries), case.places.select(places)
     home = _home(case)
@@ -90,10 +89,27 @@ def _case(
         "places": _side(found, photos, home),
         "dots": _dots(case, home),
         "label": None if label is None else overlap_bytes(label[:, places]),
-        "truth": None if true_overlap is None else overlap_bytes(np.asarray(true_overlap(asked, found))),
+        "truth": None if measured is None else overlap_bytes(_overlap(measured, asked, found)),
         "distance": [distance_bytes(one) for one in apart],
         "predicted": [overlap_bytes(run.predicted(one)) for (run, _), one in zip(there, apart, strict=True)],
     }
+
+
+def _overlap(rule: Rule, queries: Places, places: Places) -> NDArray[np.float64]:
+    """(q, m) by this rule; NaN where it does not know enough of a photo."""
+    sides = [(table, _known(rule, table)) for table in (queries, places)]
+    overlap = np.full((len(queries), len(places)), np.nan)
+    if all(known.any() for _, known in sides):
+        some = [table.select(known) for table, known in sides]
+        overlap[np.ix_(*(known for _, known in sides))] = rule.label(*some).dense()
+    return overlap
+
+
+def _known(rule: Rule, table: Places) -> NDArray[np.bool_]:
+    known = np.ones(len(table), dtype=bool)
+    for lacking in rule.unknown(table).values():
+        known &= ~lacking
+    return known
 
 
 def sample_queries(there: Runs, case: Described, most: int, seed: int) -> Rows:
@@ -119,7 +135,7 @@ def sample_places(
 ) -> Rows:
     """Rows of the map: the best answer of each run to each query, what shares most with it, then any; ascending."""
     wanted: list[int] = []
-    answers = [one.found.rows[queries, 0].tolist() for one in runs]
+    answers = [one.matches.rows[queries, 0].tolist() for one in runs if one.matches is not None]
     for i in range(len(queries)):
         wanted += [rows[i] for rows in answers if rows[i] >= 0]
         if label is not None and np.nanmax(label[i], initial=0.0) > 0:
@@ -228,6 +244,6 @@ def _caption(cases: Sequence[dict[str, Any]], evaluation: Evaluation) -> str:
     )
     return remark(
         f"A sample of {queries:,} of {total[0]:,} queries and {places:,} of {total[1]:,} map photos:"
-        " with each query the best answer of every run and the photo that shares most with it, as far as there is"
+        " with each query the best match of every run and the photo that shares most with it, as far as there is"
         " room. Pale dots are all photos."
     )

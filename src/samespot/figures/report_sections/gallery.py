@@ -11,13 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from samespot.evaluation.protocols.town import SharedView
 from samespot.evaluation.results import Evaluation
-from samespot.figures.report_runs import Described, ReportRun, SectorRule, TrueOverlap
+from samespot.figures.report_runs import Described, ReportRun
 from samespot.figures.report_sections.looks import colours, same_protocol
-from samespot.figures.report_sections.markup import Section, embedded, esc, remark
+from samespot.figures.report_sections.markup import Section, embedded, esc, remark, several
 from samespot.figures.report_sections.photos import ABSENT, PhotoStore
+from samespot.overlap.rules import Sectors
 from samespot.places.table import Places
 
+TITLE = "Hits and misses"
 MATCHES = 4  # shown of each of the first two runs; of further ones the best
 EACH = 3  # queries of each kind
 Bools = NDArray[np.bool_]
@@ -32,7 +35,8 @@ class Match:
     distance: float
     right: bool | None
     predicted: float
-    label: float | None
+    label: float | None  # overlap by the rule of the labels
+    true: float | None  # overlap that was measured
 
 
 @dataclass(frozen=True)
@@ -47,15 +51,18 @@ def shown_runs(runs: Sequence[ReportRun]) -> Runs:
     """The runs whose photos are at hand and that were asked the very same: those of the first such run."""
     if not any(run.evaluation is not None for run in runs):
         return []
-    there = [
-        (run, one) for run, one in same_protocol(runs) if run.described and "top" in one.variant().outcomes
-    ]
+    there = [(run, one) for run, one in same_protocol(runs) if run.described]
     return [(run, one) for run, one in there if _asked(run, one) == _asked(*there[0])]
 
 
 def _asked(run: ReportRun, evaluation: Evaluation) -> tuple[Any, ...]:
     tables = [case["digests"] for case in evaluation.cases]
     return str(tables), [case.name for case in run.described]
+
+
+def labelling_of(there: Runs) -> Sectors | None:
+    """The sectors of the labels: those of the first run that has any."""
+    return next((run.rule for run, _ in there if run.rule is not None), None)
 
 
 def kinds_of(runs: Runs) -> list[Kind]:
@@ -94,61 +101,45 @@ def chosen_queries(kinds: Sequence[Kind], each: int = EACH, seed: int = 0) -> li
     return [np.sort(dice.permutation(kind.queries)[:each]) for kind in kinds]
 
 
-def matches_of(
-    run: ReportRun, evaluation: Evaluation, case: Described, query: int, rule: SectorRule | None
-) -> list[Match]:
-    """The best matches of a query (row of the case). What was recorded wins over what is searched again."""
-    outcomes = evaluation.variant().outcomes
-    row = case.first + query
-    top, distance = str(outcomes["top"][row]), float(outcomes["distance"][row])
-    if top not in case.place_rows:
-        return []
-    found, first = case.found, case.place_rows[top]
-    if int(found.rows[query, 0]) == first:
-        some = found.rows[query] >= 0
-        places, apart = found.rows[query][some].tolist(), found.distances[query][some].tolist()
-    else:  # the protocol kept pairs out that are not known here
-        places, apart = [first], [distance]
-    places, apart = places[:MATCHES], apart[:MATCHES]
-    at = np.full(len(places), query), np.array(places)
-    labels = (
-        [_recorded(outcomes, row), *[None] * (len(places) - 1)]
-        if rule is None
-        else rule.overlap_of_pairs(case.queries.select(at[0]), case.places.select(at[1])).tolist()
+def matches_of(run: ReportRun, case: Described, query: int, rule: Sectors | None) -> list[Match]:
+    """The best matches of a query (row of the case), as the evaluation kept them."""
+    kept = case.matches
+    assert kept is not None
+    ranks = np.flatnonzero(kept.rows[query, :MATCHES] >= 0)
+    places, apart = kept.rows[query, ranks].astype(np.int64), kept.distances[query, ranks]
+    nothing = [None] * len(ranks)
+    recorded = nothing if kept.overlap is None else kept.overlap[query, ranks].tolist()
+    right = nothing if kept.hits is None else kept.hits[query, ranks].tolist()
+    label, true = recorded, nothing
+    if run.truth.get("kind") == SharedView.KIND:
+        label, true = _labels(rule, case, query, places), recorded
+    told = zip(
+        places.tolist(), apart.tolist(), right, run.predicted(apart).tolist(), label, true, strict=True
     )
-    predicted = run.predicted(np.array(apart)).tolist()
-    return [
-        Match(place, d, _is_right(outcomes, row, rank), guess, label)
-        for rank, (place, d, guess, label) in enumerate(zip(places, apart, predicted, labels, strict=True), 1)
-    ]
+    return [Match(*one) for one in told]
 
 
-def _recorded(outcomes: Mapping[str, Any], row: int) -> float | None:
-    return float(outcomes["overlap"][row]) if "overlap" in outcomes else None
+def _labels(rule: Sectors | None, case: Described, query: int, places: NDArray[np.int64]) -> list[Any]:
+    if rule is None or not len(places):
+        return [None] * len(places)
+    label: list[Any] = rule.of_pairs(
+        case.queries, case.places, np.stack([np.full_like(places, query), places], 1)
+    ).tolist()
+    return label
 
 
-def _is_right(outcomes: Mapping[str, Any], row: int, rank: int) -> bool | None:
-    """Up to the first hit it is known from its rank; beyond it where the evaluation wrote down all hits."""
-    if "hits" in outcomes and rank <= len(str(outcomes["hits"][row])):
-        return str(outcomes["hits"][row])[rank - 1] == "1"
-    if "first_hit" not in outcomes:
+def gallery(runs: Sequence[ReportRun], photos: PhotoStore, seed: int = 0) -> Section | None:
+    every = shown_runs(runs)
+    there = [(run, one) for run, one in every if all(case.matches is not None for case in run.described)]
+    if not every:
         return None
-    first = int(outcomes["first_hit"][row])
-    if first and rank > first:
-        return None
-    return rank == first
-
-
-def gallery(
-    runs: Sequence[ReportRun], photos: PhotoStore, true_overlap: TrueOverlap | None = None, seed: int = 0
-) -> Section | None:
-    there = shown_runs(runs)
+    lacking = _without_matches([run for run, _ in every if run not in [kept for kept, _ in there]])
     if not there:
-        return None
+        return Section("gallery", TITLE, lacking)
     kinds = kinds_of(there)
     chosen = chosen_queries(kinds, seed=seed)
     rows = [
-        _row(there, int(query), number, kind, photos, true_overlap, colours(runs))
+        _row(there, int(query), number, kind, photos, colours(runs))
         for number, (kind, queries) in enumerate(zip(kinds, chosen, strict=True))
         for query in queries
     ]
@@ -160,8 +151,16 @@ def gallery(
         + _filter(kinds, chosen)
         + f'<div class="answers">{"".join(rows)}</div>'
         + _caption(there)
+        + lacking
     )
-    return Section("gallery", "Hits and misses", body)
+    return Section("gallery", TITLE, body)
+
+
+def _without_matches(runs: Sequence[ReportRun]) -> str:
+    if not runs:
+        return ""
+    names = several([esc(run.name) for run in runs])
+    return remark(f"The evaluation of {names} did not keep its matches: evaluate again to see them here.")
 
 
 def _intro(there: Runs) -> str:
@@ -196,34 +195,34 @@ def _row(
     number: int,
     kind: Kind,
     photos: PhotoStore,
-    true_overlap: TrueOverlap | None,
     shown: Mapping[str, str],
 ) -> str:
     first, evaluation = there[0]
+    rule = labelling_of(there)
     case = next(one for one in first.described if one.first <= query < one.first + len(one.queries))
     local, name = query - case.first, evaluation.queries.names[query]
     answers = [
-        (run, mine, matches_of(run, one, mine, local, first.rule))
-        for run, one in there
+        (run, mine, matches_of(run, mine, local, rule))
+        for run, _ in there
         if (mine := run.case(case.name)) is not None
     ]
     if not any(matches for _, _, matches in answers):
         return ""
-    strips, cameras = [], [_camera(case.queries, local, case.queries.positions[local], "", "ink", first.rule)]
+    strips, cameras = [], [_camera(case.queries, local, case.queries.positions[local], "", "ink", rule)]
     for i, (run, mine, matches) in enumerate(answers):
         matches = matches if i < 2 else matches[:1]
         letter = ascii_lowercase[i] if len(answers) > 1 else ""
-        strips.append(_strip(run, mine, local, matches, letter, photos, true_overlap, shown))
+        strips.append(_strip(run, mine, matches, letter, photos, shown))
         drawn = matches[:1] if len(answers) > 1 else matches
         for rank, match in enumerate(drawn, 1):
             colour = {True: "right", False: "wrong", None: "grey"}[match.right]
             home = case.queries.positions[local]
-            cameras.append(_camera(mine.places, match.place, home, f"{letter}{rank}", colour, first.rule))
+            cameras.append(_camera(mine.places, match.place, home, f"{letter}{rank}", colour, rule))
     (photo,) = photos.add([case.queries.images[local]])
     near = [one for one in cameras if one is not None]
     map_of_it = ""
     if cameras[0] is not None:
-        facts = embedded({"cameras": near, "radius": first.rule.radius if first.rule else None})
+        facts = embedded({"cameras": near, "radius": rule.radius if rule else None})
         map_of_it = (
             f'<svg class="sector-map" role="img" aria-label="{esc(_map_words(near))}"></svg>'
             f'<script type="application/json" class="sector-spec">{facts}</script>'
@@ -238,42 +237,30 @@ def _row(
 def _strip(
     run: ReportRun,
     case: Described,
-    query: int,
     matches: Sequence[Match],
     letter: str,
     photos: PhotoStore,
-    true_overlap: TrueOverlap | None,
     shown: Mapping[str, str],
 ) -> str:
     numbers = photos.add([case.places.images[match.place] for match in matches])
-    truth = _truth(true_overlap, case, query, matches)
     tiles = "".join(
-        _tile(match, photo, rank, true, str(case.place_names[match.place]))
-        for rank, (match, photo, true) in enumerate(zip(matches, numbers, truth, strict=True), 1)
+        _tile(match, photo, rank, str(case.place_names[match.place]))
+        for rank, (match, photo) in enumerate(zip(matches, numbers, strict=True), 1)
     )
     tag = f'<span class="letter">{letter}</span> ' if letter else ""
     head = f'<h4 class="run" style="--swatch:var(--{shown[run.name]})">{tag}{esc(run.name)}</h4>'
     return f'<div class="strip">{head}<div class="tiles">{tiles or "<p>nothing found</p>"}</div></div>'
 
 
-def _truth(
-    true_overlap: TrueOverlap | None, case: Described, query: int, matches: Sequence[Match]
-) -> list[float | None]:
-    if true_overlap is None or not matches:
-        return [None] * len(matches)
-    one, rows = case.queries.select(np.array([query])), np.array([match.place for match in matches])
-    return [float(value) for value in np.asarray(true_overlap(one, case.places.select(rows))).ravel()]
-
-
-def _tile(match: Match, photo: int, rank: int, true: float | None, name: str) -> str:
+def _tile(match: Match, photo: int, rank: int, name: str) -> str:
     colour, mark, words = {
         True: ("right", "✓", "right"),
         False: ("wrong", "✗", "wrong"),
-        None: ("grey", "", "beyond the first right one"),
+        None: ("grey", "", "not judged"),
     }[match.right]
     facts = [f"d {match.distance:.2f}", f"ψ̂ {match.predicted:.2f}"]
     facts += [f"ψ {match.label:.2f}"] if match.label is not None and math.isfinite(match.label) else []
-    facts += [f"true {true:.2f}"] if true is not None else []
+    facts += [f"true {match.true:.2f}"] if match.true is not None else []
     told = "".join(f"<span>{one}</span>" for one in facts)
     picture = _photo(photo, f"match {rank}, {words}: {name}", colour, f"{rank} {mark}".strip())
     return f'<div class="match">{picture}<p class="facts-line">{told}</p></div>'
@@ -289,15 +276,15 @@ def _photo(photo: int, alt: str, colour: str, tag: str) -> str:
 
 
 def _camera(
-    table: Places, row: int, home: NDArray[np.float64], name: str, colour: str, rule: SectorRule | None
+    table: Places, row: int, home: NDArray[np.float64], name: str, colour: str, rule: Sectors | None
 ) -> list[Any] | None:
     """Metres east and north of the query, heading, opening [deg, 0 a dot], name, colour; None: nobody knows where."""
     easting, northing, heading = (float(value) for value in table.positions[row])
     if not (math.isfinite(easting) and math.isfinite(northing) and np.isfinite(home[:2]).all()):
         return None
     opening = 0.0
-    if rule is not None:
-        opening = 360.0 if bool(table.panoramas[row]) else (rule.theta if math.isfinite(heading) else 0.0)
+    if rule is not None and (math.isfinite(heading) or bool(table.panoramas[row])):
+        opening = float(rule.openings(table.select([row]))[0])
     east, north = round(easting - home[0], 2), round(northing - home[1], 2)
     return [east, north, heading if math.isfinite(heading) else 0.0, opening, name, colour]
 
@@ -311,11 +298,17 @@ def _map_words(cameras: Sequence[Sequence[Any]]) -> str:
 
 
 def _caption(there: Runs) -> str:
-    marks = "Green frames with ✓ are right by the protocol, orange ones with ✗ wrong"
-    if not all("hits" in one.variant().outcomes for _, one in there):
-        marks += ", grey ones come after the first right one and were not judged"
+    judged = all(
+        case.matches is None or case.matches.hits is not None for run, _ in there for case in run.described
+    )
+    marks = (
+        "Green frames with ✓ are right by the protocol, orange ones with ✗ wrong."
+        if judged
+        else "The protocol does not say which matches are right."
+    )
+    true = "; true: the overlap that was measured" if there[0][0].truth.get("kind") == SharedView.KIND else ""
     letters = " Letters on the map are the runs’ best answers." if len(there) > 1 else ""
     return remark(
-        f"{marks}. d: distance of the descriptors; ψ̂: predicted overlap; ψ: label. Maps are"
+        f"{marks} d: distance of the descriptors; ψ̂: predicted overlap; ψ: label{true}. Maps are"
         f" north up, the query in black.{letters}"
     )

@@ -196,7 +196,7 @@ def _cards(
 def _verdict(difference: Difference) -> str:
     if difference.significant:
         return '<span class="verdict yes">significant</span>'
-    return '<span class="verdict no">cannot tell</span>'
+    return '<span class="verdict no">inconclusive</span>'
 
 
 def _scores(group: Runs, metrics: Sequence[str], shown: dict[str, str]) -> str:

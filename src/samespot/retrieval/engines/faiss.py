@@ -19,7 +19,7 @@ class FaissEngine:
             import faiss
         except ImportError:
             raise InputError(
-                "faiss is not installed; `pip install faiss-cpu`, or use engine matrix"
+                "`engine=faiss`: faiss is not installed; run `pip install faiss-cpu`, or use `engine=auto`"
             ) from None
         self._faiss = faiss
 
@@ -33,7 +33,7 @@ class FaissEngine:
         self, queries: NDArray[np.float32], count: int, out: NDArray[np.bool_] | None
     ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         if out is not None:
-            raise InputError("engine faiss has no exclusions; leave the engine to auto")
+            raise InputError("`engine=faiss` cannot exclude pairs; use `engine=auto`")
         with self._large_products():
             scores, rows = self._faiss.knn(queries, self._block, count)
         return scores, rows

@@ -1,8 +1,8 @@
-"""The files an evaluation leaves: the result, figures, a gallery, and what public benchmarks take."""
+"""The figures of one evaluation: recalls, calibration, acceptance, and a gallery of hits and misses."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,15 +12,15 @@ import numpy as np
 from samespot.evaluation.acceptance import AcceptanceCurve
 from samespot.evaluation.calibration import Reliability
 from samespot.evaluation.cases import Case
-from samespot.evaluation.evaluate import Evaluated
 from samespot.evaluation.intervals import Interval
-from samespot.evaluation.poses import pose_estimates, server_names
-from samespot.evaluation.results import NAME, Evaluation, Variant
-from samespot.evaluation.submission import filled, stacked, write_poses, write_predictions
+from samespot.evaluation.results import Evaluation, Variant
+from samespot.evaluation.run import Evaluated
 from samespot.figures.calibration import acceptance_figure, reliability_figure
 from samespot.figures.gallery import GalleryMatch, GalleryRow, gallery_figure, sample_rows
+from samespot.figures.options import EvaluationFigureOptions
 from samespot.figures.pair_curves import pair_curve_figure
 from samespot.figures.recall_curves import recall_at_k_figure, recall_over_dims_figure, recall_over_figure
+from samespot.overlap.rules import THETA, Points, Sectors, rule_of
 from samespot.progress import Progress
 from samespot.retrieval.search import Found
 
@@ -28,41 +28,22 @@ SHOWN = 4  # matches of a query in the gallery
 STREET, ROOM = 30.0, 2.0  # [m] how far the gallery's sectors reach where the truth is not one of sectors
 
 
-def write_files(
+def draw_evaluation(
     done: Evaluated,
-    cases: Sequence[Case],
     out: Path,
     *,
-    hits: int = 4,
-    misses: int = 4,
-    figures: bool = True,
+    gallery: int = EvaluationFigureOptions.gallery,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> list[Path]:
-    """Everything that can be made of this evaluation, into the folder `out`; figures and gallery if wanted."""
+    """Every figure that can be drawn of an evaluation, into the folder `out`; so many hits and misses of each."""
     tell = progress or (lambda what, done, total: None)
     tell("figures", 0, 1)
-    evaluation = done.evaluation
-    files = [evaluation.save(out / NAME)]
-    files += [
-        whitening.save(out / f"whitening-{_file_word(whitening.fitted_on)}.safetensors")
-        for whitening in done.whitenings
-    ]
-    if done.calibrations:
-        (out / "calibration").mkdir(exist_ok=True)
-        for name, isotonic in done.calibrations.items():
-            isotonic.save(out / "calibration" / f"{_file_word(name)}.json")
-        files.append(out / "calibration")
-    files += _figures(done, out) if figures else []
-    if evaluation.protocol["truth"] == "positives" and hits + misses:
-        files += _gallery(done, cases, out / "gallery.png", hits, misses, seed)
-    files += _submissions(done, cases, out)
+    files = _figures(done, out)
+    if done.evaluation.protocol["truth"] == "positives" and gallery:
+        files += _gallery(done, out / "gallery.png", gallery, seed)
     tell("figures", 1, 1)
     return files
-
-
-def _file_word(words: str) -> str:
-    return "-".join(words.replace("/", " ").split())
 
 
 def _figures(done: Evaluated, out: Path) -> list[Path]:
@@ -132,12 +113,10 @@ def _reliabilities(evaluation: Evaluation) -> dict[str, Reliability]:
     return {text: curve for text, curve in curves.items() if curve.pairs}
 
 
-def _gallery(
-    done: Evaluated, cases: Sequence[Case], path: Path, hits: int, misses: int, seed: int
-) -> list[Path]:
+def _gallery(done: Evaluated, path: Path, each: int, seed: int) -> list[Path]:
     """Hits and misses of the plain descriptors."""
-    evaluation, plain = done.evaluation, done.evaluation.variant()
-    chosen = sample_rows(plain.outcomes["first_hit"], evaluation.queries.counted, hits, misses, seed)
+    evaluation, plain, cases = done.evaluation, done.evaluation.variant(), done.cases
+    chosen = sample_rows(plain.outcomes["first_hit"], evaluation.queries.counted, each, each, seed)
     ranks = plain.outcomes["first_hit"].astype(int).tolist()
     starts = np.cumsum([0, *(case.query_count for case in cases)])
     rows = []
@@ -149,9 +128,13 @@ def _gallery(
         rows.append(_gallery_row(done, number, case, found, query - int(starts[number]), ranks[query]))
     if not rows:
         return []
-    rule = next((labels.meta for labels in done.labels if labels is not None), {})
-    radius = rule.get("radius", ROOM if str(rule.get("kind", "")).startswith("3D") else STREET)
-    return [gallery_figure(rows, path, theta=rule.get("theta", 90.0), radius=radius, shown=SHOWN)]
+    facts = evaluation.settings["overlap"] or {}
+    rule = rule_of(facts)
+    if isinstance(rule, Sectors):
+        theta, radius = rule.theta, rule.radius
+    else:
+        theta, radius = THETA, ROOM if facts.get("kind") == Points.KIND else STREET
+    return [gallery_figure(rows, path, theta=theta, radius=radius, shown=SHOWN)]
 
 
 def _gallery_row(done: Evaluated, number: int, case: Case, found: Found, query: int, rank: int) -> GalleryRow:
@@ -193,25 +176,3 @@ def _in_words(rank: int) -> str:
 
 def _position(row: Any) -> tuple[float, float, float]:
     return float(row[0]), float(row[1]), float(row[2])
-
-
-def _submissions(done: Evaluated, cases: Sequence[Case], out: Path) -> list[Path]:
-    """Prediction files of MSLS and pose files, one for each descriptor."""
-    protocol, files = done.evaluation.protocol, []
-    k = min(max(protocol["ks"]), *(case.place_count for case in cases))
-    for name, found in done.found.items():
-        if protocol["name"].startswith("msls"):
-            rows = [filled(one.rows[:, :k]) for one in found]
-            path = out / f"predictions-{_file_word(name)}.csv"
-            files.append(write_predictions(path, *stacked(cases, rows)))
-        elif protocol["truth"] == "pose":
-            names, centres, turns = [], [], []
-            for case, one in zip(cases, found, strict=True):
-                centre, turn = pose_estimates(case, one.rows[:, 0])
-                names += server_names(case)
-                centres.append(centre)
-                turns.append(turn)
-            path = out / f"poses-{_file_word(name)}.txt"
-            write_poses(path, names, np.concatenate(centres), np.concatenate(turns))
-            files.append(path)
-    return files

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 from PIL import Image
 
-from samespot.commands import evaluation_files
 from samespot.evaluation.intervals import wilson
 from samespot.evaluation.results import Variant
+from samespot.figures import evaluation as evaluation_figures
 from samespot.figures import recall_curves
 
 
@@ -31,15 +31,15 @@ def drawn(monkeypatch):
         found[f"over {axis}"] = (series, again)
         return path
 
-    monkeypatch.setattr(evaluation_files, "recall_at_k_figure", at_k)
-    monkeypatch.setattr(evaluation_files, "recall_over_figure", over)
-    monkeypatch.setattr(evaluation_files, "recall_over_dims_figure", lambda series, path, k: path)
+    monkeypatch.setattr(evaluation_figures, "recall_at_k_figure", at_k)
+    monkeypatch.setattr(evaluation_figures, "recall_over_figure", over)
+    monkeypatch.setattr(evaluation_figures, "recall_over_dims_figure", lambda series, path, k: path)
     return found
 
 
 def figures_of(variants, out):
     evaluation = SimpleNamespace(variants=variants, variant=lambda: variants[0], settings={})
-    return evaluation_files._figures(SimpleNamespace(evaluation=evaluation, pair_curves={}), out)
+    return evaluation_figures._figures(SimpleNamespace(evaluation=evaluation, pair_curves={}), out)
 
 
 @pytest.mark.parametrize("of", [0, 4])

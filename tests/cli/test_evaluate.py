@@ -16,10 +16,10 @@ from safetensors.numpy import load_file
 
 from samespot import Places
 from samespot.cli import console
-from samespot.commands import evaluation_files
 from samespot.evaluation.protocols import PROTOCOLS
 from samespot.evaluation.results import Evaluation
 from samespot.evaluation.submission import keys_of, read_poses, read_predictions
+from samespot.figures import evaluation as evaluation_figures
 from samespot.model.network import PlaceNet
 from samespot.overlap.sector import sector_overlap
 from samespot.places.msls import SUBTASKS
@@ -51,7 +51,7 @@ def narrow(monkeypatch, request):
     monkeypatch.setattr(console.out, "_width", 80)
     monkeypatch.setattr(console.err, "_width", 80)
     if "figures" not in request.fixturenames:
-        monkeypatch.setattr(evaluation_files, "_figures", lambda done, out: [])
+        monkeypatch.setattr(evaluation_figures, "_figures", lambda done, out: [])
 
 
 @pytest.fixture
@@ -305,8 +305,10 @@ def test_msls_by_city(samespot, model, msls):
     written = read_predictions(
         msls / "e" / "predictions-96.csv", ["right", "wrong", "lost", "sf-q"], ["c1", "c2", "c3", "s1", "s2"]
     )
-    assert written.shape == (4, 2)  # the smallest map has 2 images, and all lines are equally long
+    assert written.shape == (4, 5)  # all lines are equally long, up to the number of all map images
     assert written[:, 0].tolist() == [0, 0, 1, 4]
+    assert sorted(written[3, :2].tolist()) == [3, 4]  # the two of San Francisco, then those of Copenhagen
+    assert sorted(written[3, 2:].tolist()) == [0, 1, 2]
 
 
 def test_a_city_without_queries_of_the_subtask_is_left_out(samespot, model, msls):
@@ -322,7 +324,9 @@ def test_a_query_that_cannot_be_read_still_has_a_line_for_the_server(samespot, m
     result, _, _ = by_protocol(samespot, model, msls, "msls-val", "--on-bad-image", "skip")
     assert shares(result)["R@1"] == pytest.approx(2 / 3, abs=1e-6)
     lines = (msls / "e" / "predictions-96.csv").read_text().splitlines()
-    assert "wrong c1 c2" in lines
+    (line,) = (line.split() for line in lines if line.startswith("wrong"))
+    assert line[1:3] == ["s1", "s2"]  # of another city, so never right
+    assert line[-1] == "c2"  # the right one last: there are no more than five images
 
 
 def test_sequences_in_sequences(samespot, model, tmp_path):
@@ -514,11 +518,14 @@ def test_figures_whitening_and_gallery_are_left_in_the_folder(samespot, figures,
     names = {path.rsplit("/", 1)[1] for path in told}
     curves = {f"{name}.png" for name in ("recall", "recall-over-dimensions", "recall-over-distance")}
     curves |= {"recall-over-overlap.png", "acceptance.png", "calibration.png", "gallery.png"}
-    assert names == {"evaluation.json", "whitening-the-map.safetensors", *curves}
+    assert names == {"evaluation.json", "matches.safetensors", "whitening-the-map.safetensors", *curves}
     for name in curves:
         with Image.open(street / "e" / name) as image:
             assert min(image.size) > 200
-    assert (street / "copy.json").read_bytes() == (street / "e" / "evaluation.json").read_bytes()
+    saved = [
+        json.loads(path.read_text()) for path in (street / "copy.json", street / "e" / "evaluation.json")
+    ]
+    assert saved[0] == saved[1]
 
 
 # ---- compare, protocols ----
@@ -543,7 +550,7 @@ def test_a_comparison_is_of_means_over_the_same_queries(samespot, model, street,
     assert told["queries"] == 3
     assert "A: …/deeply/buried/evaluation.json, descriptor 96" in out
     assert "3 queries count" in out
-    assert re.search(r"R@1 +100\.0 +66\.7 +\+33\.3 \[0\.0, \+\d+\.\d\] +1 +cannot tell", out)
+    assert re.search(r"R@1 +100\.0 +66\.7 +\+33\.3 \[0\.0, \+\d+\.\d\] +1 +inconclusive", out)
     seeds = f"{first},{other}"
     code, out, err = samespot("compare", seeds, first, "--json", tmp_path / "s.json")
     assert code == 0, err

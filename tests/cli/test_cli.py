@@ -1,6 +1,7 @@
 """The command line as a user meets it: results, figures, json, and one line for each mistake."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -104,6 +105,19 @@ def test_labels_go_to_the_reference_and_back(samespot, tmp_path):
     first, again = (PairLabels.open(p).dense() for p in (tmp_path / "o" / "labels", tmp_path / "again"))
     np.fill_diagonal(first, 0)
     np.testing.assert_array_equal(first, again)
+
+
+def test_a_photo_that_cannot_be_drawn_takes_nothing_away(samespot, tmp_path):
+    """The labels are there, so the table is printed and the command succeeds."""
+    table = photos(tmp_path, 30, 8)
+    for name in Places.read(table).table["image"]:
+        (tmp_path / name).write_bytes(b"no image")
+    code, out, err = samespot("label", table, "--out", tmp_path / "o", "--json", tmp_path / "r.json")
+    assert code == 0, err
+    assert "not all figures were drawn" in err
+    assert "soft negative" in out
+    assert (tmp_path / "o" / "labels" / "meta.json").is_file()
+    assert (tmp_path / "r.json").is_file()
 
 
 def test_places_converts_and_counts(samespot, tmp_path):
@@ -404,3 +418,32 @@ def test_train_resume_and_export(samespot, tmp_path):
     assert code == 0, err
     assert json.loads(result.read_text())["largest difference"] < 1e-4
     assert (tmp_path / "m.onnx").stat().st_size > 100_000
+
+
+def test_json_to_standard_output_is_all_that_is_there(tmp_path):
+    words = [sys.executable, "-m", "samespot", "places", str(photos(tmp_path, 12, 9)), "--json", "-"]
+    done = subprocess.run(words, capture_output=True, text=True)
+    assert json.loads(done.stdout)["images"] == 12
+    assert "with position" in done.stderr  # the table for people
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_without_unicode_gets_question_marks_not_a_crash(tmp_path, encoding):
+    words = [sys.executable, "-m", "samespot", "label", str(photos(tmp_path, 12, 9)), "--no-figures"]
+    words += ["--out", str(tmp_path / "o")]
+    done = subprocess.run(words, capture_output=True, env={**os.environ, "PYTHONIOENCODING": encoding})
+    assert done.returncode == 0, done.stderr
+    assert b"r = 50 m" in done.stdout
+
+
+def test_progress_in_a_pipe_is_a_line_now_and_then(capsys):
+    from samespot.cli.console import EVERY, PlainProgress
+
+    now = [0.0]
+    progress = PlainProgress(lambda: now[0])
+    for second in range(0, 40):
+        now[0] = float(second)
+        progress("describing", second * 25, 1000)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ["describing: 375 of 1,000 (38%)", "describing: 750 of 1,000 (75%)"]
+    assert EVERY == 15.0

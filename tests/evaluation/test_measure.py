@@ -8,11 +8,13 @@ import pytest
 from samespot import InputError, Places
 from samespot.evaluation.cases import Case
 from samespot.evaluation.compare import compare
-from samespot.evaluation.evaluate import EvaluationOptions, GivenWhitening, Other, evaluate
+from samespot.evaluation.options import EvaluateOptions
 from samespot.evaluation.protocol import Protocol
 from samespot.evaluation.results import Evaluation
+from samespot.evaluation.run import evaluate_cases
+from samespot.evaluation.variants import GivenWhitening, Other
 from samespot.matching.reranker import Reranking
-from samespot.overlap.rules import label_pairs
+from samespot.overlap.rules import Sectors, label_pairs
 from samespot.retrieval.descriptors import Descriptors
 from samespot.retrieval.whitening import Whitening
 
@@ -48,7 +50,7 @@ def world():
     positives = [np.array([i]) for i in range(PLACES)] + [np.array([], dtype=int)]
     case = Case(
         "town", table, places, positives,
-        overlap=lambda progress: label_pairs(table, places),
+        Sectors(),
         groups={"condition": np.array(["day"] * RIGHT + ["night"] * (PLACES + 1 - RIGHT))},
         reach=100.0,
     )  # fmt: skip
@@ -69,8 +71,8 @@ def world():
 
 def run(world, options=None, other=None, given=None, **changes):
     case, describe = world
-    asked = {"options": options, "other": other, "given": given}
-    return evaluate(protocol(**changes), [case], describe, margin=MARGIN, model={}, **asked)
+    further = {"options": options, "other": other, "given": given}
+    return evaluate_cases(protocol(**changes), [case], describe, margin=MARGIN, model={}, **further)
 
 
 def test_recall_is_what_was_drawn(world):
@@ -105,7 +107,7 @@ def test_predicted_overlap_comes_from_the_distance(world):
 
 def test_every_size_of_whitening_is_a_variant(world):
     other = Other("training places", street([f"train/{i}" for i in range(60)], 0.0))
-    done = run(world, EvaluationOptions(whiten=(4, 16, 999)), other)
+    done = run(world, EvaluateOptions(whiten=(4, 16, 999)), other)
     kinds = [(v.dims, v.whitened_on) for v in done.evaluation.variants]
     assert kinds == [
         (32, None),
@@ -118,13 +120,13 @@ def test_every_size_of_whitening_is_a_variant(world):
 
 
 def test_sizes_above_the_rank_are_said_to_be_left_out(world):
-    notes = run(world, EvaluationOptions(whiten=(4, 999))).evaluation.notes
+    notes = run(world, EvaluateOptions(whiten=(4, 999))).evaluation.notes
     assert any("999" in note for note in notes)
 
 
 def test_only_sizes_above_the_rank_are_an_error(world):
     with pytest.raises(InputError, match="999"):
-        run(world, EvaluationOptions(whiten=(999,)))
+        run(world, EvaluateOptions(whiten=(999,)))
 
 
 def test_acceptance_asks_each_query_again_without_its_place(world):
@@ -140,7 +142,7 @@ def test_acceptance_asks_each_query_again_without_its_place(world):
         accepted = (present <= t).sum() + (absent <= t).sum()
         if ((present <= t) & right).sum() / accepted >= 0.7:
             best = max(best, t)
-    at = run(world, EvaluationOptions(precision=0.7)).evaluation.variant().curves["acceptance"]["at"]
+    at = run(world, EvaluateOptions(accept_precision=0.7)).evaluation.variant().curves["acceptance"]["at"]
     assert at["distance"] == pytest.approx(best, abs=1e-6)
     assert at["recall"] == pytest.approx(((present <= best) & right).mean())
     assert at["false_accepts"] == pytest.approx((absent <= best).mean())
@@ -167,7 +169,7 @@ def test_average_precision_over_all_pairs(world):
 
 
 def test_a_result_survives_its_file(world, tmp_path):
-    first = run(world, EvaluationOptions(whiten=(4,))).evaluation
+    first = run(world, EvaluateOptions(whiten=(4,))).evaluation
     first.save(tmp_path / "evaluation.json")
     again = Evaluation.load(tmp_path)
     assert [v.name for v in again.variants] == [v.name for v in first.variants]
@@ -205,7 +207,7 @@ def test_comparison_finds_queries_by_name_whatever_their_order(world):
     order = np.random.default_rng(1).permutation(PLACES + 1)
     turned = Case(
         "town", case.queries.select(order), case.places, [case.positives[i] for i in order],
-        overlap=lambda progress: label_pairs(case.queries.select(order), case.places), reach=100.0,
+        Sectors(), reach=100.0,
     )  # fmt: skip
 
     def reordered(table, name):
@@ -233,7 +235,7 @@ def test_other_protocols_and_queries_are_not_compared(world):
 
 def test_no_case_is_an_error():
     with pytest.raises(InputError, match="no case"):
-        evaluate(protocol(), [], lambda table, name: None, margin=0.5, model={})
+        evaluate_cases(protocol(), [], lambda table, name: None, margin=0.5, model={})
 
 
 def test_unreadable_images_are_recorded_and_cannot_be_found(world):
@@ -256,24 +258,24 @@ def test_unreadable_images_are_recorded_and_cannot_be_found(world):
 def test_training_places_of_unknown_heading_whiten_but_do_not_calibrate(world):
     train = street([f"train/{i}" for i in range(60)], 0.0)
     train.table.loc[3, "heading"] = np.nan
-    done = run(world, EvaluationOptions(whiten=(4,)), Other("training places", train))
+    done = run(world, EvaluateOptions(whiten=(4,)), Other("training places", train))
     assert done.calibrations == {}
     assert done.evaluation.variants[-1].whitened_on == "training places"
     assert any(note.startswith("no calibration on training places") for note in done.evaluation.notes)
 
 
 @pytest.mark.parametrize(
-    ("on_map", "on_other", "sets"),
+    ("on", "sets"),
     [
-        (True, False, ["the map"]),
-        (False, True, ["training places"]),
-        (True, True, ["the map", "training places"]),
+        ("map", ["the map"]),
+        ("train", ["training places"]),
+        ("both", ["the map", "training places"]),
+        (None, ["the map", "training places"]),
     ],
 )
-def test_whitening_is_fitted_on_the_sets_asked_for(world, on_map, on_other, sets):
+def test_whitening_is_fitted_on_the_sets_asked_for(world, on, sets):
     other = Other("training places", street([f"train/{i}" for i in range(60)], 0.0))
-    options = EvaluationOptions(whiten=(4,), whiten_on_map=on_map, whiten_on_other=on_other)
-    done = run(world, options, other)
+    done = run(world, EvaluateOptions(whiten=(4,), whiten_on=on), other)
     assert [variant.whitened_on for variant in done.evaluation.variants] == [None, *sets]
     assert [whitening.fitted_on for whitening in done.whitenings] == sets
 
@@ -315,16 +317,16 @@ def test_queries_with_nothing_to_find_are_an_error_before_any_photo_is_read(worl
     case, _ = world
     nothing = Case("town", case.queries, case.places, [[]] * (PLACES + 1))
     with pytest.raises(InputError, match="none of the 41 queries has anything to find"):
-        evaluate(protocol(), [nothing], lambda table, name: 1 / 0, margin=MARGIN, model={})
+        evaluate_cases(protocol(), [nothing], lambda table, name: 1 / 0, margin=MARGIN, model={})
 
 
 def test_a_map_against_itself_is_described_once(world):
     case, describe = world
-    asked = []
+    names = []
     around = [np.array([(i + 1) % PLACES]) for i in range(PLACES)]
     same = Case("town", case.places, case.places, around)
-    run((same, lambda table, name: asked.append(name) or describe(table, name)))
-    assert asked == ["town-map"]
+    run((same, lambda table, name: names.append(name) or describe(table, name)))
+    assert names == ["town-map"]
 
 
 def test_calibration_is_of_the_first_ten_whatever_ranks_are_asked_for(world):
@@ -345,10 +347,10 @@ class Knowing:
         return -np.abs(places[rows, 0].astype(float) - float(query[0]))
 
 
-def reranked(world, top, of=None, **asked):
+def reranked(world, top, of=None, **further):
     case, describe = world
     by = Reranking(Knowing(), top, of, store=Knowing())
-    return evaluate(protocol(), [case], describe, margin=MARGIN, model={}, reranking=by, **asked)
+    return evaluate_cases(protocol(), [case], describe, margin=MARGIN, model={}, reranking=by, **further)
 
 
 def test_a_re_ranked_list_is_one_more_variant(world, tmp_path):
@@ -399,7 +401,7 @@ def test_a_re_ranked_list_compares_with_the_plain_one(world):
 
 
 def test_the_lists_of_a_whitened_descriptor_can_be_re_ranked(world):
-    sizes = EvaluationOptions(whiten=(4, 16))
+    sizes = EvaluateOptions(whiten=(4, 16))
     done = reranked(world, 5, "16 whitened on the map", options=sizes)
     names = [variant.name for variant in done.evaluation.variants]
     assert names[2:] == ["16 whitened on the map", "16 whitened on the map re-ranked by knowing"]
@@ -464,7 +466,7 @@ def test_a_given_whitening_finds_what_its_arrays_say(world, affine, given, tmp_p
 
 def test_a_given_whitening_stands_beside_fitted_ones_in_the_same_sizes(world, given):
     other = Other("training places", street([f"train/{i}" for i in range(60)], 0.0))
-    done = run(world, EvaluationOptions(whiten=(4, 10, 16)), other, given)
+    done = run(world, EvaluateOptions(whiten=(4, 10, 16)), other, given)
     assert [variant.name for variant in done.evaluation.variants] == [
         "32",
         *(f"{d} whitened on {s}" for s in ("the map", "training places") for d in (4, 10, 16)),
@@ -487,7 +489,7 @@ def test_the_lists_of_a_given_whitening_can_be_re_ranked(world, given):
 def test_a_file_fitted_on_some_map_is_not_taken_for_one_fitted_on_this_map(world, tmp_path):
     elsewhere = Whitening.fit(unit(np.random.default_rng(1), 50, 32), "the map")
     given = GivenWhitening.load(elsewhere.save(tmp_path / "w.safetensors"))
-    done = run(world, EvaluationOptions(whiten=(8,)), given=given)
+    done = run(world, EvaluateOptions(whiten=(8,)), given=given)
     names = [variant.name for variant in done.evaluation.variants]
     assert names == [
         "32",

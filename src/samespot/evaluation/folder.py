@@ -1,0 +1,88 @@
+"""What an evaluation leaves in its folder: the result, the matches it rests on, and what public benchmarks take.
+
+evaluation.json       the result (`evaluation.results`)
+matches.safetensors   the lists of every descriptor (`evaluation.matches`)
+descriptors/          of each table, with the table itself
+calibration/          distance -> overlap, of each descriptor, where there were training places
+whitening-*           as `--whiten-with` takes it
+predictions-*, poses-*   for the servers of MSLS and of visuallocalization.net
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from samespot.evaluation.cases import Case
+from samespot.evaluation.matches import NAME as MATCHES
+from samespot.evaluation.matches import save_matches
+from samespot.evaluation.poses import pose_estimates, server_names
+from samespot.evaluation.results import NAME, Evaluation
+from samespot.evaluation.submission import predictions_of, write_poses, write_predictions
+from samespot.retrieval.search import Found
+
+if TYPE_CHECKING:
+    from samespot.evaluation.run import Evaluated
+
+
+def write_evaluation(done: Evaluated, out: Path) -> tuple[Evaluation, list[Path]]:
+    """Everything but the figures, into the folder `out`: the evaluation as it was saved, and the files."""
+    out.mkdir(parents=True, exist_ok=True)
+    digest = save_matches(out, done.matches())
+    cases = [{**case, "descriptors": _relative(case["descriptors"], out)} for case in done.evaluation.cases]
+    submitted, notes = _submissions(done, out)
+    told = tuple(dict.fromkeys([*done.evaluation.notes, *notes]))
+    evaluation = replace(done.evaluation, matches=digest, cases=cases, notes=told)
+    files = [evaluation.save(out / NAME), out / MATCHES]
+    files += [
+        whitening.save(out / f"whitening-{file_word(whitening.fitted_on)}.safetensors")
+        for whitening in done.whitenings
+    ]
+    if done.calibrations:
+        (out / "calibration").mkdir(exist_ok=True)
+        for name, isotonic in done.calibrations.items():
+            isotonic.save(out / "calibration" / f"{file_word(name)}.json")
+        files.append(out / "calibration")
+    return evaluation, [*files, *submitted]
+
+
+def file_word(words: str) -> str:
+    """As a part of a file name."""
+    return "-".join(words.replace("/", " ").split())
+
+
+def _relative(folders: dict[str, str] | None, out: Path) -> dict[str, str] | None:
+    """So that the folder can be moved."""
+    return None if folders is None else {side: os.path.relpath(path, out) for side, path in folders.items()}
+
+
+def _submissions(done: Evaluated, out: Path) -> tuple[list[Path], list[str]]:
+    """The prediction files of MSLS, or pose files, one for each descriptor; and what is to be said about them."""
+    protocol = done.evaluation.protocol
+    files: list[Path] = []
+    notes: list[str] = []
+    for descriptor, found in done.found.items():
+        if protocol["name"].startswith("msls"):
+            told = predictions_of(done.cases, [one.rows for one in found], max(protocol["ks"]))
+            path = out / f"predictions-{file_word(descriptor)}.csv"
+            files.append(write_predictions(path, told.queries, told.places, told.rows))
+            notes += told.notes
+        elif protocol["truth"] == "pose":
+            files.append(_write_poses(done.cases, found, out / f"poses-{file_word(descriptor)}.txt"))
+    return files, notes
+
+
+def _write_poses(cases: Sequence[Case], found: Sequence[Found], path: Path) -> Path:
+    names, centres, turns = [], [], []
+    for case, one in zip(cases, found, strict=True):
+        centre, turn = pose_estimates(case, one.rows[:, 0])
+        names += server_names(case)
+        centres.append(centre)
+        turns.append(turn)
+    write_poses(path, names, np.concatenate(centres), np.concatenate(turns))
+    return path

@@ -1,0 +1,314 @@
+"""The front door: a model and a protocol, or one's own tables, in; measurements with intervals out.
+
+result = evaluate("runs/mine", "msls-val", root="MSLS", out="evaluation")
+result = evaluate(model, map="map.csv", queries="queries.csv", within="25m,40deg")
+result.metrics["R@1"]
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import samespot
+from samespot.devices import device_named
+from samespot.evaluation.calibration import IsotonicCalibration
+from samespot.evaluation.cases import Case, sequence_descriptors
+from samespot.evaluation.folder import write_evaluation
+from samespot.evaluation.intervals import Interval
+from samespot.evaluation.matches import Matches, matches_of
+from samespot.evaluation.measure import Measured, measure, query_list, refuse_hopeless, reranked_name
+from samespot.evaluation.options import EvaluateOptions
+from samespot.evaluation.pair_curve import PairCurve
+from samespot.evaluation.protocol import Protocol
+from samespot.evaluation.protocols import located, protocol_named
+from samespot.evaluation.protocols.tables import own_tables
+from samespot.evaluation.reranking import reranking_of
+from samespot.evaluation.results import Evaluation
+from samespot.evaluation.variants import Described, GivenWhitening, Kinds, Other, Vectors
+from samespot.matching.options import RerankOptions
+from samespot.matching.reranker import Reranking
+from samespot.model.loading import load_model
+from samespot.model.network import PlaceNet
+from samespot.options import split
+from samespot.overlap.labels import PairLabels
+from samespot.places.catalogue import open_places
+from samespot.places.table import Places
+from samespot.progress import Progress
+from samespot.retrieval.describe import describe
+from samespot.retrieval.descriptors import Descriptors, facts_in
+from samespot.retrieval.options import DescribeOptions
+from samespot.retrieval.search import Found
+from samespot.retrieval.whitening import Whitening
+
+TRAINING = "training places"
+Describe = Callable[[Places, str], Descriptors]  # places and a name for their descriptors -> descriptors
+_OF_TABLES = ("queries_digest", "places_digest", "same_table", "dropped")  # of labels: not of their rule
+
+
+@dataclass
+class Evaluated:
+    """An evaluation, and what figures and files need besides: the lists found, by descriptor and case."""
+
+    evaluation: Evaluation
+    cases: list[Case]
+    labels: list[PairLabels | None]  # graded truth of each case
+    found: dict[str, list[Found]]
+    whitenings: list[Whitening] = field(default_factory=list)
+    calibrations: dict[str, IsotonicCalibration] = field(default_factory=dict)
+    pair_curves: dict[str, dict[str, PairCurve]] = field(default_factory=dict)
+    files: list[Path] = field(default_factory=list)  # that were written
+
+    @property
+    def metrics(self) -> Mapping[str, Interval]:
+        """Of the descriptors as the network gives them."""
+        return self.evaluation.variant().metrics
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self.evaluation.notes
+
+    def matches(self) -> list[Matches]:
+        """The lists of each descriptor, in the order of the evaluation's variants."""
+        return [matches_of(self.cases, self.found[one.name], self.labels) for one in self.evaluation.variants]
+
+
+def evaluate(
+    model: Any,
+    protocol: str | None = None,
+    *,
+    out: str | Path | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Evaluated:
+    """Measure a model by a named protocol, or on one's own tables, with confidence intervals.
+
+    model: a network, a model or run folder, the name of a network (see `load_model`). protocol: see
+    `samespot protocols`; or give `map=`, `queries=` and what is right, such as `within="25m,40deg"`; tables are paths
+    or `Places`. out: a folder for results, matches and descriptors; a second call with the same folder does not
+    describe again. options: fields of `EvaluateOptions`, `DescribeOptions` and `RerankOptions`.
+    """
+    given = {"protocol": protocol, "out": out}
+    typed = {**options, **{name: value for name, value in given.items() if value is not None}}
+    parts = split(typed, EvaluateOptions, DescribeOptions, RerankOptions)
+    asked = EvaluateOptions.of(parts[0])
+    return run_evaluation(
+        model, asked, DescribeOptions.of(parts[1]), RerankOptions.of(parts[2]), progress=progress
+    )
+
+
+def run_evaluation(
+    model: Any,
+    asked: EvaluateOptions,
+    describing: DescribeOptions | None = None,
+    reranked: RerankOptions | None = None,
+    *,
+    cases: list[Case] | None = None,
+    progress: Progress | None = None,
+) -> Evaluated:
+    """The same with options that are read. cases: those of the protocol, where they were opened before."""
+    describing, reranked = describing or DescribeOptions(), reranked or RerankOptions()
+    device_named(describing.device)  # an absent GPU should show before any work is done
+    net = load_model(model)
+    given = None if asked.whiten_with is None else GivenWhitening.load(asked.whiten_with)
+    if given is not None:  # a wrong file should show before photos are described
+        given.refuse_other_size(net.descriptor_size)
+    protocol, cases = protocol_and_cases(asked) if cases is None else (_named(asked), cases)
+    described, other = describer(net, asked.out, describing, progress), _training_places(asked)
+    done = evaluate_cases(
+        protocol,
+        cases,
+        described,
+        margin=net.margin,
+        model=_model_facts(model, net),
+        options=asked,
+        other=other,
+        given=given,
+        reranking=reranking_of(
+            reranked,
+            net,
+            cases,
+            other,
+            described,
+            folder=None if asked.out is None else asked.out / "local-features",
+            describing=describing,
+            seed=asked.seed,
+            progress=progress,
+        ),
+        device=describing.device,
+        progress=progress,
+    )
+    if asked.out is not None:
+        done.evaluation, done.files = write_evaluation(done, asked.out)
+    return done
+
+
+def evaluate_cases(
+    protocol: Protocol,
+    cases: Sequence[Case],
+    describe: Describe,
+    *,
+    margin: float,
+    model: Mapping[str, Any],
+    options: EvaluateOptions | None = None,
+    other: Other | None = None,
+    given: GivenWhitening | None = None,
+    reranking: Reranking | None = None,
+    device: str = "auto",
+    whiten_to_span: bool = False,
+    calibrate: bool = True,
+    progress: Progress | None = None,
+) -> Evaluated:
+    """Evaluate a model, given as `describe`, by a protocol's cases; one descriptor's lists also re-ranked.
+
+    model: what a result says about it. other: a set on which whitening and calibration are fitted, too. given: a
+    whitening that needs no fitting. whiten_to_span: take as many dims as there are where fewer images are given.
+    """
+    options = options or EvaluateOptions()
+    for case in cases:
+        case.overlap(progress)  # may take a while, and positives may rest on it
+    refuse_hopeless(protocol, cases, reranking)
+    base, facts, places = _describe_all(cases, describe, other)
+    kinds = Kinds(base, options, other, given, whiten_to_span, device)
+    if given is not None:
+        facts["whitened with"] = given.to_dict()
+    if reranking is not None:
+        facts["re-ranking"] = {**reranking.to_dict(), "of": reranked_name(reranking, kinds.names())}
+    done = measure(
+        protocol, cases, kinds, margin=margin, calibrate=calibrate, reranking=reranking, progress=progress
+    )
+    evaluation = Evaluation(
+        protocol={**protocol.to_dict(), "options": {**protocol.options, **options.of_protocol}},
+        model=model,
+        settings={**_settings(options, other), **facts, "overlap": _rule_facts(done.labels)},
+        cases=[_case_facts(case, *where) for case, where in zip(cases, places, strict=True)],
+        queries=query_list(cases),
+        variants=done.variants,
+        notes=_notes(cases, facts, done),
+    )
+    return Evaluated(
+        evaluation,
+        list(cases),
+        done.labels,
+        done.found,
+        done.whitenings,
+        done.calibrations,
+        done.pair_curves,
+    )
+
+
+def protocol_and_cases(asked: EvaluateOptions) -> tuple[Protocol, list[Case]]:
+    if asked.protocol is None:
+        return own_tables(asked)
+    protocol = _named(asked)
+    return protocol, protocol.cases(located(asked.root, protocol), **asked.of_protocol)
+
+
+def _named(asked: EvaluateOptions) -> Protocol:
+    return protocol_named(str(asked.protocol))
+
+
+def _model_facts(model: Any, net: PlaceNet) -> dict[str, Any]:
+    name = net.backbone if isinstance(model, PlaceNet) else str(getattr(model, "run", model))
+    own = {key: value for key, value in net.config().items() if key not in ("samespot", "format", "timm")}
+    return {"model": name, "digest": net.digest(), **own}
+
+
+def _training_places(asked: EvaluateOptions) -> Other | None:
+    given: Any = asked.train
+    if given is None:
+        return None
+    places = given if isinstance(given, Places) else open_places(given)
+    return Other(TRAINING, places if asked.train_split is None else places.of_split(asked.train_split))
+
+
+def describer(
+    net: PlaceNet, out: Path | None, describing: DescribeOptions, progress: Progress | None
+) -> Describe:
+    """Describes each table once, into a folder of its own below the output's `descriptors/`; without one in memory.
+
+    Those of another model or table are replaced: they belong to the evaluation that is about to be overwritten.
+    """
+    options = describing.to_dict()
+    model, held = net.digest(), dict[str, Descriptors]()
+
+    def described(places: Places, name: str) -> Descriptors:
+        if out is None:
+            if name not in held:
+                held[name] = describe(net, places, progress=progress, **options)
+            return held[name]
+        folder = out / "descriptors" / name.replace("/", "-").replace(" ", "-")
+        there = facts_in(folder)
+        wanted = {"model": model, "places": places.digest(), "dtype": describing.dtype}
+        if there and any(there.get(key) != value for key, value in wanted.items()):
+            shutil.rmtree(folder)
+        return describe(net, places, folder, progress=progress, **options)
+
+    return described
+
+
+Folders = tuple[Path | None, Path | None]  # of the descriptors of queries and map, where they are kept
+
+
+def _describe_all(
+    cases: Sequence[Case], describe: Describe, other: Other | None
+) -> tuple[Described, dict[str, Any], list[Folders]]:
+    """Vectors of every table, what is to be told about them, and where they are kept."""
+    queries: list[Vectors] = []
+    places: list[Vectors] = []
+    folders: list[Folders] = []
+    bad: dict[str, str] = {}
+    precisions: set[str] = set()
+    for case in cases:
+        there = describe(case.places, f"{case.name}-map")
+        # a map against itself is described once
+        asked = there if case.queries is case.places else describe(case.queries, f"{case.name}-queries")
+        queries.append(sequence_descriptors(asked.vectors, case.query_frames))
+        places.append(sequence_descriptors(there.vectors, case.place_frames))
+        folders.append((asked.folder, there.folder))
+        for side, one in (("queries", asked), ("map", there)):
+            bad |= {f"{case.name} {side} row {row}": why for row, why in one.meta["bad"].items()}
+            precisions.add(str(one.meta.get("precision", "unknown")))
+    apart = None if other is None else describe(other.places, other.name).vectors
+    facts = {"precision": ", ".join(sorted(precisions)), "images that could not be read": bad}
+    return Described(queries, places, apart), facts, folders
+
+
+def _settings(options: EvaluateOptions, other: Other | None) -> dict[str, Any]:
+    return {
+        "samespot": samespot.__version__,
+        "whiten": list(options.whiten),
+        "other set": None if other is None else {"name": other.name, "images": len(other.places)},
+        "precision for acceptance": options.accept_precision,
+        "seed": options.seed,
+    }
+
+
+def _rule_facts(labels: Sequence[PairLabels | None]) -> dict[str, Any] | None:
+    """The rule of the graded truth, as its labels tell it."""
+    meta = next((truth.meta for truth in labels if truth is not None), None)
+    return None if meta is None else {key: value for key, value in meta.items() if key not in _OF_TABLES}
+
+
+def _case_facts(case: Case, queries: Path | None, places: Path | None) -> dict[str, Any]:
+    kept = None if queries is None or places is None else {"queries": str(queries), "map": str(places)}
+    return {
+        "name": case.name,
+        "queries": case.query_count,
+        "counted": int(case.counted.sum()),
+        "map images": case.place_count,
+        "digests": [case.queries.digest(), case.places.digest()],
+        "descriptors": kept,
+    }
+
+
+def _notes(cases: Sequence[Case], facts: Mapping[str, Any], done: Measured) -> tuple[str, ...]:
+    notes = [note for case in cases for note in case.notes]
+    if bad := facts["images that could not be read"]:
+        notes.append(
+            f"images that could not be read: {len(bad)}; such a query finds nothing, such a map image is not found"
+        )
+    return tuple(dict.fromkeys([*notes, *done.notes]))

@@ -1,0 +1,85 @@
+"""Reading image files: what is refused before it is decoded, and the photos of phones."""
+
+import io
+import os
+import struct
+import zlib
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from samespot import InputError, heic
+from samespot.images import reading
+from samespot.images.preprocess import Preprocessing
+from samespot.images.reading import read_image
+
+
+def bomb(width, height):
+    """A PNG of one colour that says it has this size; its few bytes unpack to height rows."""
+
+    def chunk(kind, data):
+        body = kind + data
+        return struct.pack(">I", len(data)) + body + struct.pack(">I", zlib.crc32(body))
+
+    header = struct.pack(">IIBBBBB", width, height, 1, 0, 0, 0, 0)
+    pixels = zlib.compress(b"\0" * (height * (1 + (width + 7) // 8)), 9)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
+
+
+def test_a_small_file_that_unpacks_to_gigabytes_is_refused_before_it_is_decoded(tmp_path, monkeypatch):
+    (tmp_path / "bomb.png").write_bytes(bomb(20_000, 20_000))
+    monkeypatch.setattr(reading, "_decode_with_torchvision", lambda *_: pytest.fail("decoded"))
+    monkeypatch.setattr(reading, "_decode_with_pillow", lambda *_: pytest.fail("decoded"))
+    with pytest.raises(InputError, match=r"bomb.png: has more than 179 megapixels; shrink it"):
+        read_image(tmp_path / "bomb.png")
+
+
+def test_the_limit_that_is_told_is_pillows():
+    assert round(2 * Image.MAX_IMAGE_PIXELS / 1e6) == reading.MOST_MEGAPIXELS
+
+
+def test_a_photo_of_a_large_phone_camera_is_not(tmp_path):
+    (tmp_path / "large.png").write_bytes(bomb(4_000, 3_000))
+    assert read_image(tmp_path / "large.png").shape == (3, 3_000, 4_000)
+
+
+def test_devices_and_pipes_are_not_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe.jpg")
+    (tmp_path / "zero.jpg").symlink_to("/dev/zero")
+    for name in ("pipe.jpg", "zero.jpg"):
+        with pytest.raises(InputError, match=f"{name}: is not a plain file"):
+            read_image(tmp_path / name)
+
+
+def test_a_file_of_gigabytes_is_no_photo(tmp_path):
+    with (tmp_path / "disk.jpg").open("wb") as file:
+        file.truncate(3_000_000_000)  # sparse: takes no room
+    with pytest.raises(InputError, match="3,000 MB are too many for a photo"):
+        read_image(tmp_path / "disk.jpg")
+
+
+def test_heic_photos_are_read_or_their_package_is_named(tmp_path, monkeypatch):
+    pytest.importorskip("pillow_heif")
+    heic.accept_heic()
+    photo = Image.fromarray(np.tile(np.arange(64, dtype=np.uint8)[:, None, None] * 3, (1, 96, 3)))
+    photo.save(tmp_path / "a.heic", quality=95)
+    image = read_image(tmp_path / "a.heic")
+    assert image.shape == (3, 64, 96)
+    assert int(image[0, 60].float().mean()) == pytest.approx(180, abs=6)
+    monkeypatch.setattr(reading, "accept_heic", lambda: False)
+    with pytest.raises(InputError, match=r"a.heic: HEIC photos need the package pillow-heif"):
+        reading._decode_with_pillow((tmp_path / "a.heic").read_bytes(), tmp_path / "a.heic")
+
+
+def test_no_network_takes_images_of_ten_billion_pixels():
+    with pytest.raises(InputError, match="image size 100000x100000 is beyond any network"):
+        Preprocessing(size=(100_000, 100_000))
+
+
+def test_an_image_of_nothing_but_a_header_is_one_line(tmp_path):
+    buffer = io.BytesIO()
+    Image.new("RGB", (64, 64)).save(buffer, "PNG")
+    (tmp_path / "cut.png").write_bytes(buffer.getvalue()[:60])
+    with pytest.raises(InputError, match="cannot decode the image"):
+        read_image(tmp_path / "cut.png")
