@@ -2,7 +2,7 @@
 
     town -> labels -> train binary and graded from the same start -> describe, whiten, evaluate -> report.html
 
-Every stage leaves a folder that the next call finds, so a demo that was stopped goes on where it was.
+Every stage leaves a folder that the next call finds, so an interrupted demo resumes where it left off.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def demo_options(name: str, steps: int = STEPS, seed: int = 0) -> TrainingOption
 
 
 def train_one(name: str, data: LabelledSet, run: Path, steps: int, cache: Path) -> None:
-    """One run; goes on with one that was stopped, and leaves one that is done as it is. Both share the cache."""
+    """One run; resumes one that was interrupted, and leaves one that is done as it is. Both share the cache."""
     from samespot.figures.batch_histogram import save_histograms
     from samespot.training.trainer import train
 

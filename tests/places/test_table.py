@@ -107,7 +107,7 @@ BROKEN = {
         "places.csv row 1: heading 360 is not in [0, 360) (1 such rows); pass `wrap_headings` to accept it"
     ),
     "image,easting,northing,heading\na.jpg,1,2,0\nb.jpg,1,2,0\na.jpg,3,4,0\na.jpg,3,4,0\n": (
-        "places.csv row 3: image a.jpg stands in the table twice (2 repeated rows); keep one row an image"
+        "places.csv row 3: image a.jpg stands in the table twice (2 repeated rows); keep one row per image"
     ),
     "image,easting,northing,heading\na.jpg,1,2,0\n,1,2,0\n": (
         "places.csv row 2: no image name (1 rows lack one); fill them in or delete them"
@@ -223,7 +223,7 @@ def test_metres_win_over_degrees_unless_zones_are_mixed(csv, tmp_path):
     assert "zone" not in two.table
     assert two.notes == (
         f"{tmp_path}/places.csv: eastings were of different UTM zones (30U, 31U);"
-        " projected anew from latitude and longitude",
+        " projected again from latitude and longitude",
     )
 
 

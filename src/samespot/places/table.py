@@ -1,4 +1,4 @@
-"""`Places`: where each image was taken. A root folder and a table with one row an image."""
+"""`Places`: where each image was taken. A root folder and a table with one row per image."""
 
 from __future__ import annotations
 
@@ -307,7 +307,7 @@ def _needs_projecting(table: pd.DataFrame, path: Path, recorded: str | None) -> 
             f"{path}: eastings of {mixed} cannot share one table;"
             " give latitude and longitude columns instead, and one projection is chosen for all"
         )
-    return True, (f"{path}: eastings were of {mixed}; projected anew from latitude and longitude",)
+    return True, (f"{path}: eastings were of {mixed}; projected again from latitude and longitude",)
 
 
 def _refuse_degrees(table: pd.DataFrame, path: Path) -> None:
@@ -461,7 +461,7 @@ def _refuse_bad_names(images: pd.Series, source: str) -> None:
     if (row := _first_row(twice)) is not None:
         raise InputError(
             f"{source} row {row + 1}: image {images.iloc[row]} stands in the table twice"
-            f" ({twice.sum()} repeated rows); keep one row an image"
+            f" ({twice.sum()} repeated rows); keep one row per image"
         )
 
 
