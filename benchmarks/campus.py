@@ -34,10 +34,10 @@ from samespot.overlap.rules import label_pairs, label_within
 from samespot.overlap.task import preset_tasks
 from samespot.places.table import Places
 from samespot.retrieval.descriptors import Descriptors
-from samespot.training.options import TrainingOptions
-from samespot.training.presets import preset_options
+from samespot.training.loop import train_network
+from samespot.training.network import build_net
+from samespot.training.options import TrainingOptions, preset_options
 from samespot.training.sets import LabelledSet
-from samespot.training.trainer import build_net, train
 
 DIMS = (32, 64, 128, 256, 512)
 TRAINING = "training photos"
@@ -186,7 +186,7 @@ def _run(name: str, options: TrainingOptions, data: dict[str, Any], keep: Path |
     labels = data["binary" if options.batches == "binary" else "graded"]
     with tempfile.TemporaryDirectory() as scratch:
         begun = time.perf_counter()
-        result = train(options, [labels], Path(scratch) / "run", progress=False)
+        result = train_network(options, [labels], Path(scratch) / "run")
         seconds = time.perf_counter() - begun
         assert result.model is not None
         net = PlaceNet.load(result.model)

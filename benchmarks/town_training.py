@@ -29,7 +29,7 @@ from samespot.images.sources import read_blocks
 from samespot.model.network import PlaceNet
 from samespot.places.table import Places
 from samespot.retrieval.descriptors import Descriptors
-from samespot.training.trainer import train
+from samespot.training.loop import train_network
 
 TRAINING = "the training quarter"
 DIMS = (128,)
@@ -100,7 +100,7 @@ def run_one(name: str, seed: int, asked: argparse.Namespace, data: dict[str, Any
         options = options.with_changes(cache_frozen="device")
     with tempfile.TemporaryDirectory() as scratch:
         begun = time.perf_counter()
-        result = train(options, [data["sets"][kind]], Path(scratch) / "run", progress=False)
+        result = train_network(options, [data["sets"][kind]], Path(scratch) / "run")
         seconds = time.perf_counter() - begun
         assert result.model is not None
         net = PlaceNet.load(result.model)

@@ -19,8 +19,7 @@ from samespot.overlap.labels import PairLabels
 from samespot.overlap.task import preset_named, preset_tasks
 from samespot.places.table import Places
 from samespot.progress import Progress
-from samespot.training.options import TrainingOptions
-from samespot.training.presets import preset_options
+from samespot.training.options import TrainingOptions, preset_options
 
 if TYPE_CHECKING:
     from samespot.evaluation.cases import Case

@@ -14,7 +14,7 @@ from reproduction.scores import OVER_DISTANCE, OVER_OVERLAP, per_query
 from samespot.evaluation.protocols import protocol_named
 from samespot.evaluation.run import evaluate_cases
 from samespot.retrieval.descriptors import Descriptors
-from samespot.training.trainer import build_net
+from samespot.training.network import build_net
 
 TINY = {"backbone": "test_resnet.r160_in1k", "pretrained": False, "pool": "gem"}
 GRADED = Experiment(
@@ -102,9 +102,9 @@ def test_whitened_and_calibrated_on_what_was_asked(done):
 
 
 def test_frozen_features_are_computed_once(bench, done, monkeypatch):
-    from samespot.training import trainer
+    from samespot.training import feed
 
-    monkeypatch.setattr(trainer, "keep_features", lambda *_, **__: pytest.fail("computed again"))
+    monkeypatch.setattr(feed, "keep_features", lambda *_, **__: pytest.fail("computed again"))
     again = bench.run(GRADED, 0)
     assert again.to_dict()["answers"] == done[1].results[0].to_dict()["answers"]
 
