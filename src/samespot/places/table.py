@@ -140,10 +140,10 @@ class Places:
             raise InputError(
                 f"{self.root}: the table has no column split, so none of its images is {split!r}"
             )
-        told = self.table["split"].astype(str)
-        chosen = (told == str(split)).to_numpy()
+        told = self.table["split"].map(_as_typed)
+        chosen = (told == str(split)).to_numpy(dtype=bool)
         if not chosen.any():
-            there = ", ".join(sorted(set(told)))
+            there = ", ".join(sorted(set(told) - {""}))
             raise InputError(f"{self.root}: no image with split {split!r}; there are {there}")
         return self.select(chosen)
 
@@ -271,6 +271,13 @@ class Places:
         kept, reason = self.select(~absent), "image file missing"
         dropped = {**self.dropped, reason: self.dropped.get(reason, 0) + int(absent.sum())}
         return Places(kept.root, kept.table, kept.projection, dropped, (*self.notes, f"{said}; dropped"))
+
+
+def _as_typed(value: Any) -> str:
+    """A word of a column as it stands in the file: 1.0, of a column of numbers with gaps, is 1; a gap is nothing."""
+    if pd.isna(value):
+        return ""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _load_meta(path: Path) -> dict[str, Any]:
