@@ -1,5 +1,6 @@
 """Every code block of the README and the docs runs, page by page, in a folder with small data of each kind."""
 
+import pkgutil
 import re
 import shlex
 import shutil
@@ -177,6 +178,21 @@ def test_the_catalogue_of_protocols_is_what_the_protocols_say(docs_scripts):
     from catalogue import page
 
     assert (REPO / "docs" / "protocols.md").read_text() == page(), "run python docs/catalogue.py"
+
+
+def test_the_api_reference_names_what_there_is():
+    named = re.findall(r"(?:::: |\]\[)(samespot[\w.]+)", (REPO / "docs" / "api.md").read_text())
+    lost = [name for name in named if not resolves(name)]
+    assert named
+    assert lost == []
+
+
+def resolves(name):
+    """Whether this is a module, or something in one."""
+    try:
+        return bool(pkgutil.resolve_name(name))
+    except (ImportError, AttributeError):
+        return False
 
 
 def test_the_api_page_lists_every_option_with_its_default(docs_scripts):

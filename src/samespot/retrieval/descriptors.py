@@ -62,7 +62,9 @@ class Descriptors:
         folder = Path(folder)
         if not (folder / META).is_file():
             if (folder / BEGUN).is_file():
-                fault = "these descriptors are not finished; the same `describe` again resumes where it left off"
+                fault = (
+                    "these descriptors are not finished; the same `describe` again resumes where it left off"
+                )
             else:
                 fault = f"no descriptors here ({META} is missing); give the folder that `describe` wrote"
             raise InputError(f"{folder}: {fault}")
