@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from clock import peak, reset_peak
 from samespot.devices import device_named, half_of, precision_name, tuned_for
 from samespot.images.sources import FileImages
 from samespot.model.network import PlaceNet
@@ -196,18 +197,6 @@ def timed(step: Callable[[], None], steps: int, device: torch.device, warm_up: i
 def wait_for(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-
-
-def reset_peak(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats(device)
-
-
-def peak(device: torch.device) -> dict[str, float]:
-    if device.type != "cuda":
-        return {}
-    return {"peak GPU memory [GB]": torch.cuda.max_memory_allocated(device) / 1e9}
 
 
 def measure(asked: argparse.Namespace, folder: Path) -> dict[str, Any]:
