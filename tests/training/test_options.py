@@ -244,7 +244,6 @@ def test_a_model_keeps_its_image_size_and_margin_unless_they_are_typed():
         ({"within": "5m"}, "`within` has no effect without `validate`"),
         ({"validate": "q.csv"}, "`validate` needs `validate_map`"),
         ({"preset": "mars"}, "`preset` 'mars' is unknown; choose one of msls, tb-places, 7scenes, campus"),
-        ({"labels": None}, "`labels` is missing: the folder that `samespot label` wrote"),
         ({"labls": "x"}, "unknown option 'labls'; did you mean `labels`?"),
     ],
 )
