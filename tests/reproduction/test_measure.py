@@ -142,13 +142,13 @@ def test_a_run_begun_on_another_device_or_with_weights_elsewhere_starts_anew(ben
         (run / "begun").touch()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("reproduction.measure.train", stopped)
+    monkeypatch.setattr("reproduction.measure.train_network", stopped)
     for where in ("cpu", "cpu", "cuda"):
         there = (folder / "run" / "begun").exists()
         options = bench.options(GRADED, 3).with_changes(device=where)
         kept = []
         monkeypatch.setattr(
-            "reproduction.measure.train",
+            "reproduction.measure.train_network",
             lambda o, s, run, kept=kept, **_: (kept.append((run / "begun").exists()), stopped(o, s, run)),
         )
         with pytest.raises(KeyboardInterrupt):
@@ -159,7 +159,7 @@ def test_a_run_begun_on_another_device_or_with_weights_elsewhere_starts_anew(ben
 def test_a_gpu_is_warmed_up_once_for_each_kind_of_step(bench, monkeypatch, tmp_path):
     """What its libraries try at first is no part of the cost; another rate or seed is the same kind."""
     seen = []
-    monkeypatch.setattr("reproduction.measure.train", lambda options, *_, **__: seen.append(options))
+    monkeypatch.setattr("reproduction.measure.train_network", lambda options, *_, **__: seen.append(options))
     other = Bench(bench.sets, tmp_path, {}, device="cpu")
     options = other.options(GRADED)
     other._warm_up(options, [])
