@@ -47,7 +47,7 @@ def test_words_become_values_and_values_stay():
         ({"frames": "many"}, "`frames` 'many' is not a whole number"),
         ({"zoom": 0}, "`zoom` 0 must be above 0"),
         ({"zoom": 9}, "`zoom` 9 must be at most 8"),
-        ({"zoom": float("nan")}, "`zoom` nan must be above 0"),
+        ({"zoom": float("nan")}, "`zoom` nan is not a finite number"),
         ({"mode": "dusk"}, "`mode` 'dusk' is unknown; choose one of day, night"),
         ({"lens": "fish"}, "`lens` 'fish' is unknown; choose one of wide, tele"),
         ({"zom": 2}, "unknown option 'zom'; did you mean `zoom`?"),

@@ -188,9 +188,12 @@ def _check_limits(name: str, value: float, known: About) -> None:
         (known.most, operator.le, "at most"),
         (known.below, operator.lt, "below"),
     )
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InputError(f"`{name}` {value:g} is not a finite number")
     for limit, keeps, words in limits:
-        if limit is not None and not (keeps(value, limit) and math.isfinite(value)):
-            raise InputError(f"`{name}` {value:g} must be {words} {limit:g}")
+        if limit is not None and not keeps(value, limit):
+            shown = f"{value:g}" if isinstance(value, float) else value
+            raise InputError(f"`{name}` {shown} must be {words} {limit:g}")
 
 
 def check_choice(name: str, value: str, choices: Iterable[str]) -> None:

@@ -82,15 +82,15 @@ BROKEN = {
         " needed are image, easting, northing, heading"
         " (or latitude and longitude for the position)"
     ),
-    "image,easting,northing,heading\n": "places.csv: the table has no rows",
-    "": "places.csv: cannot be read as csv: No columns to parse from file",
+    "image,easting,northing,heading\n": "places.csv: the table has no rows; give it one for each image",
+    "": ("places.csv: the file is empty; a table of places has a header line with the names of its columns"),
     "image,easting,northing,heading\na.jpg,1,2,0\nb.jpg,,4,0\nc.jpg,5,,0\n": (
         "places.csv row 2: no position (2 rows lack one); fill them in or delete them"
     ),
     "image,easting,northing,heading\na.jpg,1,2,0\nb.jpg,three,4,0\n": (
-        "places.csv row 2: easting 'three' is not a finite number"
+        "places.csv row 2: easting 'three' is not a finite number; write it as 12.5"
     ),
-    "image,easting,northing\na.jpg,1,inf\n": "places.csv row 1: northing inf is not a finite number",
+    "image,easting,northing\na.jpg,1,inf\n": "places.csv row 1: northing inf is not a finite number; write it as 12.5",
     "image,easting,northing\na.jpg,1,2\nb.jpg,1e300,2\n": (
         "places.csv row 2: easting 1e+300 m is off the earth; give metres"
     ),
@@ -98,7 +98,7 @@ BROKEN = {
         "places.csv row 1: heading 412 is not in [0, 360) (1 such rows); pass `wrap_headings` to accept it"
     ),
     "image,easting,northing,heading\na.jpg,1,2,west\n": (
-        "places.csv row 1: heading 'west' is not a finite number"
+        "places.csv row 1: heading 'west' is not a finite number; write it as 12.5"
     ),
     "image,easting,northing,heading\na.jpg,1,2,0\nb.jpg,1,2,412\nc.jpg,1,2,-1\n": (
         "places.csv row 2: heading 412 is not in [0, 360) (2 such rows); pass `wrap_headings` to accept it"
@@ -114,8 +114,8 @@ BROKEN = {
     ),
     "image,easting,northing,pano\na,1,2,maybe\n": "places.csv row 1: pano 'maybe' is neither true nor false",
     "image,easting,northing,heading\na.jpg,1,2,0\nb.jpg,3,4,0,5\n": (
-        "places.csv: cannot be read as csv: Error tokenizing data."
-        " C error: Expected 4 fields in line 3, saw 5"
+        "places.csv: cannot be read as csv: Expected 4 fields in line 3, saw 5;"
+        " fix the file, or save it again as .csv"
     ),
     "image,easting,northing,heading\na.jpg,1,2,0,7\nb.jpg,3,4,0,5\n": (
         "places.csv line 2: 5 fields where the header has 4; fix the line, an unknown value is an empty field"
@@ -123,10 +123,18 @@ BROKEN = {
     "image,easting,northing,heading\na.jpg,1,2,0\nb.jpg,3,4\n": (
         "places.csv line 3: 3 fields where the header has 4; fix the line, an unknown value is an empty field"
     ),
-    "image,latitude,longitude\na,48,11\nb,4800,11\n": "places.csv row 2: latitude 4800 is not in [-90, 90]",
-    "image,latitude,longitude\na.jpg,48,181\n": "places.csv row 1: longitude 181 is not in [-180, 180]",
-    "image,latitude,longitude\na.jpg,48N,11\n": "places.csv row 1: latitude '48N' is not in [-90, 90]",
-    "image,latitude,longitude\na.jpg,,11\nb.jpg,48,\n": "places.csv: every latitude or longitude is empty",
+    "image,latitude,longitude\na,48,11\nb,4800,11\n": (
+        "places.csv row 2: latitude 4800 is not in [-90, 90]; write it as 48.1372"
+    ),
+    "image,latitude,longitude\na.jpg,48,181\n": (
+        "places.csv row 1: longitude 181 is not in [-180, 180]; write it as 48.1372"
+    ),
+    "image,latitude,longitude\na.jpg,48N,11\n": (
+        "places.csv row 1: latitude '48N' is not a number of degrees; write it as 48.1372"
+    ),
+    "image,latitude,longitude\na.jpg,,11\nb.jpg,48,\n": (
+        "places.csv: every latitude or longitude is empty; fill them in"
+    ),
     "image,latitude,longitude\na.jpg,48,11\nb.jpg,48,\n": (
         "places.csv row 2: no position (1 rows lack one); fill them in or delete them"
     ),
@@ -137,7 +145,7 @@ BROKEN = {
     "image,easting,northing,heading,tx,ty,tz,qw,qx,qy,qz\na.jpg,1,2,0,0,0,0,0,0,0,0\n": (
         "places.csv row 1: qw qx qy qz are all 0; not turned at all is 1 0 0 0"
     ),
-    "image,easting,northing,tx\na.jpg,1,2,far\n": "places.csv row 1: tx 'far' is not a finite number",
+    "image,easting,northing,tx\na.jpg,1,2,far\n": "places.csv row 1: tx 'far' is not a finite number; write it as 12.5",
 }
 
 
@@ -162,7 +170,7 @@ def test_an_absent_file_and_a_broken_parquet_are_told(tmp_path):
 
 def test_a_csv_that_is_not_text_is_told(tmp_path):
     path = tmp_path / "places.csv"
-    path.write_bytes(b"image,easting\n\xff\xfe\x00,1\n")
+    path.write_bytes(b"image,easting\n\xff\xfe,1\n")
     with pytest.raises(InputError, match=r"places\.csv: not a text in UTF-8 \(byte 14\); save it as UTF-8"):
         Places.read(path)
 
@@ -541,3 +549,17 @@ def test_poses_are_given_or_their_lack_is_told():
     assert (
         str(error.value) == "/data: no 6DOF pose in this table: it lacks the columns qw, qx, qy, qz, ty, tz"
     )
+
+
+def test_a_split_is_the_word_in_the_file_also_where_it_is_a_number(tmp_path):
+    """Columns of numbers become 0 and 1, or with gaps 0.0 and 1.0."""
+    for splits, gaps in (("0 1 1", 0), ("0 1 1 -", 1), ("train map map", 0)):
+        words = ["" if word == "-" else word for word in splits.split()]
+        lines = [f"{i}.jpg,{i},0,0,{word}" for i, word in enumerate(words)]
+        (tmp_path / "p.csv").write_text("\n".join(["image,easting,northing,heading,split", *lines]) + "\n")
+        places = Places.read(tmp_path / "p.csv", missing_images="ignore")
+        assert places.of_split(words[1]).table["image"].tolist() == ["1.jpg", "2.jpg"]
+        assert len(places) == 3 + gaps
+        with pytest.raises(InputError, match=rf"no image with split 'x'; there are {'0, 1' if gaps else ''}"):
+            places.of_split("x")
+    assert places.of_split("train").table["image"].tolist() == ["0.jpg"]

@@ -71,9 +71,8 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
 
 
 def complain(line: str) -> None:
-    """A user's mistake, in one line whatever line breaks are in it."""
-    text = plain(" ".join(line.split()))
-    err.print(f"[bold red]samespot:[/] {text}", highlight=False, soft_wrap=True)
+    """A user's mistake."""
+    err.print(f"[bold red]samespot:[/] {_one_line(line)}", highlight=False, soft_wrap=True)
 
 
 def write_json(result: Any, path: Path | None) -> None:
@@ -105,20 +104,28 @@ def next_step(command: str) -> None:
 
 
 def plain(text: str) -> str:
-    """Text as it is: square brackets in it are not markup."""
-    return escape(text)
+    """Text as it is: square brackets are not markup, and control codes in a file name do not reach the terminal."""
+    shown = (c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text)
+    return escape("".join(shown))
+
+
+def _one_line(text: str) -> str:
+    """One line, whatever line breaks are in it."""
+    return plain(" ".join(text.split()))
 
 
 def warn(line: str) -> None:
     """Something the user should know, although the command succeeds."""
-    err.print(f"[yellow]note[/] {plain(line)}", highlight=False, soft_wrap=True)
+    err.print(f"[yellow]note[/] {_one_line(line)}", highlight=False, soft_wrap=True)
 
 
 def notes_of(*tables: Places) -> None:
     """What the readers had to say about these tables, each line once."""
-    lines = [f"[yellow]note[/] {plain(line)}" for table in tables for line in table.notes]
+    lines = [f"[yellow]note[/] {_one_line(line)}" for table in tables for line in table.notes]
     lines += [
-        f"[yellow]dropped[/] {n} images: {plain(why)}" for table in tables for why, n in table.dropped.items()
+        f"[yellow]dropped[/] {n} images: {_one_line(why)}"
+        for table in tables
+        for why, n in table.dropped.items()
     ]
     for line in dict.fromkeys(lines):
         err.print(line, highlight=False, soft_wrap=True)

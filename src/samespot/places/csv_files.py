@@ -12,7 +12,9 @@ from __future__ import annotations
 import csv
 import difflib
 import gzip
+import lzma
 import re
+import zipfile
 import zlib
 from pathlib import Path
 from typing import Any
@@ -52,12 +54,27 @@ def load_table(path: Path) -> pd.DataFrame:
         raise InputError(f"{path}: no such file") from error
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: not a text in UTF-8 (byte {error.start}); save it as UTF-8") from error
-    # pandas' parser errors and pyarrow's are ValueErrors; a cut-off .gz ends in an EOFError
-    except (ValueError, OSError, EOFError, zlib.error) as error:
+    except pd.errors.EmptyDataError:
+        raise InputError(
+            f"{path}: the file is empty; a table of places has a header line with the names of its columns"
+        ) from None
+    # pandas' parser errors and pyarrow's are ValueErrors; a cut-off .gz ends in an EOFError; .zst needs a package
+    except (
+        ValueError,
+        OSError,
+        EOFError,
+        ImportError,
+        zlib.error,
+        lzma.LZMAError,
+        zipfile.BadZipFile,
+    ) as error:
         if isinstance(error, InputError):
             raise
         kind = "parquet" if parquet else "csv"
-        raise InputError(f"{path}: cannot be read as {kind}: {first_line(error)}") from error
+        fault = first_line(error).removeprefix("Error tokenizing data. C error: ")
+        raise InputError(
+            f"{path}: cannot be read as {kind}: {fault}; fix the file, or save it again as .csv"
+        ) from error
     return table
 
 
@@ -91,8 +108,12 @@ def _opened(path: Path, encoding: str) -> Any:
 def _encoding(path: Path) -> str:
     opened: Any = gzip.open if path.suffix == ".gz" else open
     with opened(path, "rb") as file:
-        start = file.read(2)
-    return "utf-16" if start in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+        start = file.read(4096)
+    if start[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "utf-16"
+    if b"\0" in start:
+        raise InputError(f"{path}: binary data, not the text of a table; save it as .csv or .parquet")
+    return "utf-8-sig"
 
 
 def _parsed(path: Path, delimiter: str, decimal: str, encoding: str, texts: list[str]) -> pd.DataFrame:

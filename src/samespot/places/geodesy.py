@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from samespot.errors import InputError
 
 Floats = NDArray[np.float64]
+OUTSIDE = 3.0  # [deg] beyond the area of a UTM zone, its metres are off by half a percent
 FAR = 500e3  # [m] from the middle: beyond, a local projection is no longer true to 0.1 %
 
 
@@ -103,6 +104,19 @@ def plane(projection: str) -> Any:
     if any(axis.direction == "west" for axis in system.axis_info):
         raise InputError(f"projection {projection!r} counts westwards; {advice}")
     return system
+
+
+def off_plane(latitude: ArrayLike, longitude: ArrayLike, projection: str) -> NDArray[np.int64]:
+    """Rows that lie more than 3° outside the area that a projection is made for: its metres are no metres there."""
+    area = plane(projection).area_of_use
+    if area is None:
+        return np.zeros(0, dtype=np.int64)
+    lat, lon = np.asarray(latitude, dtype=np.float64), np.asarray(longitude, dtype=np.float64)
+    width = (area.east - area.west) % 360.0 or 360.0  # an area may cross the date line
+    east_of_it = (lon - (area.west - OUTSIDE)) % 360.0 > width + 2 * OUTSIDE
+    above_or_below = (lat < area.south - OUTSIDE) | (lat > area.north + OUTSIDE)
+    beside = east_of_it & (width + 2 * OUTSIDE < 360.0)
+    return np.flatnonzero((beside | above_or_below) & np.isfinite(lat + lon))
 
 
 def same_plane(one: str, other: str) -> bool:

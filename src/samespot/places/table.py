@@ -18,12 +18,13 @@ from samespot.files import read_json, whole_file, write_json
 from samespot.options import check_choice
 from samespot.places.catalogue import MissingImages, meta_path
 from samespot.places.csv_files import first_line, load_table, missing_columns, named_columns
-from samespot.places.geodesy import far_apart, grid_headings, move, plane, same_plane, to_metres
+from samespot.places.geodesy import far_apart, grid_headings, move, off_plane, plane, same_plane, to_metres
 from samespot.places.pose import POSE as POSE
 from samespot.places.wording import first_few
 
 REQUIRED = ("image", "easting", "northing", "heading")
 OPTIONAL = (*POSE, "pano", "sequence", "frame", "time", "condition", "split")
+FIX = "delete it or fix it"
 FARTHEST = 1e8  # [m] from the origin: no plane of this earth reaches so far, and squares stay exact
 
 
@@ -140,10 +141,10 @@ class Places:
             raise InputError(
                 f"{self.root}: the table has no column split, so none of its images is {split!r}"
             )
-        told = self.table["split"].astype(str)
-        chosen = (told == str(split)).to_numpy()
+        told = self.table["split"].map(_as_typed)
+        chosen = (told == str(split)).to_numpy(dtype=bool)
         if not chosen.any():
-            there = ", ".join(sorted(set(told)))
+            there = ", ".join(sorted(set(told) - {""}))
             raise InputError(f"{self.root}: no image with split {split!r}; there are {there}")
         return self.select(chosen)
 
@@ -228,8 +229,9 @@ class Places:
         """
         path = Path(path)
         if not path.is_file():
+            fault = "not a plain file" if path.exists() else "no such file"
             raise InputError(
-                f"{path}: no such file; a table of places is a .csv or .parquet"
+                f"{path}: {fault}; a table of places is a .csv or .parquet"
                 f" with the columns {', '.join(REQUIRED)}"
             )
         (table, said), meta = named_columns(load_table(path), path), _load_meta(path)
@@ -273,20 +275,43 @@ class Places:
         return Places(kept.root, kept.table, kept.projection, dropped, (*self.notes, f"{said}; dropped"))
 
 
+def _as_typed(value: Any) -> str:
+    """A word of a column as it stands in the file: 1.0, of a column of numbers with gaps, is 1; a gap is nothing."""
+    if pd.isna(value):
+        return ""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
 def _load_meta(path: Path) -> dict[str, Any]:
     """What the file beside a table says about it; nothing where there is none."""
     beside = meta_path(path)
-    return read_json(beside, "delete it or fix it") if beside.is_file() else {}
+    return _checked_meta(beside) if beside.is_file() else {}
+
+
+def _checked_meta(beside: Path) -> dict[str, Any]:
+    meta = read_json(beside, FIX)
+    dropped, notes = meta.get("dropped", {}), meta.get("notes", [])
+    as_it_should = {
+        "root, a folder": isinstance(meta.get("root", "."), str),
+        "projection, a name or null": isinstance(meta.get("projection"), str | None),
+        "dropped, numbers by reason": isinstance(dropped, dict)
+        and all(isinstance(count, int) for count in dropped.values()),
+        "notes, a list of lines": isinstance(notes, list) and all(isinstance(note, str) for note in notes),
+    }
+    wrong = [what for what, right in as_it_should.items() if not right]
+    if wrong:
+        raise InputError(f"{beside}: expected {wrong[0]}; {FIX}")
+    return meta
 
 
 def _borrowed_meta(path: Path, images: pd.Series) -> tuple[dict[str, Any], tuple[str, ...]]:
     """For a table without a file beside it, as one that was split by hand: what a neighbour's says, if its folder has
     the photos and the table's own has not."""
-    if not len(images) or (path.parent / str(images.iloc[0])).is_file():
+    if not len(images) or os.path.isfile(path.parent / str(images.iloc[0])):
         return {}, ()
     for beside in sorted(path.parent.glob("*.meta.json")):
-        meta = read_json(beside, "delete it or fix it")
-        if "root" in meta and (path.parent / str(meta["root"]) / str(images.iloc[0])).is_file():
+        meta = _checked_meta(beside)
+        if "root" in meta and os.path.isfile(path.parent / meta["root"] / str(images.iloc[0])):
             kept: dict[str, Any] = {key: meta[key] for key in ("root", "projection") if key in meta}
             return kept, (f"{path}: photos and projection as {beside.name} has them",)
     return {}, ()
@@ -314,7 +339,10 @@ def _refuse_degrees(table: pd.DataFrame, path: Path) -> None:
     """Latitude and longitude in the columns of metres: a spread of a town in degrees, far from any origin."""
     if len(table) < 2 or not {"easting", "northing"} <= set(table.columns):
         return
-    x, y = (pd.to_numeric(table[name], errors="coerce").dropna() for name in ("easting", "northing"))
+    x, y = (
+        pd.to_numeric(table[name], errors="coerce").dropna().astype(np.float64)
+        for name in ("easting", "northing")
+    )
     if len(x) < 2 or len(y) < 2 or max(x.abs().max(), y.abs().max()) > 180:
         return
     spread = max(float(x.max() - x.min()), float(y.max() - y.min()))
@@ -339,13 +367,13 @@ def _projected(
     longitude = _degrees(table, "longitude", 180.0, source)
     known = (latitude.notna() & longitude.notna()).to_numpy()
     if not known.any():
-        raise InputError(f"{source}: every latitude or longitude is empty")
+        raise InputError(f"{source}: every latitude or longitude is empty; fill them in")
     easting, northing, projection = to_metres(latitude, longitude, projection)
     _refuse_lost(known, easting, northing, source, projection)
     if len(_utm_zones(table)) > 1:  # they no longer say where the eastings lie
         table = table.drop(columns="zone")
     table = table.assign(latitude=latitude, longitude=longitude, easting=easting, northing=northing)
-    return table, projection, _far_note(table, source) if "+proj=aeqd" in projection else ()
+    return table, projection, _far_note(table, source, projection)
 
 
 def _refuse_lost(
@@ -358,7 +386,12 @@ def _refuse_lost(
         )
 
 
-def _far_note(table: pd.DataFrame, source: str) -> tuple[str, ...]:
+def _far_note(table: pd.DataFrame, source: str, projection: str) -> tuple[str, ...]:
+    if len(off := off_plane(table["latitude"], table["longitude"], projection)):
+        said = f"{len(off)} of {len(table)} images lie outside the area of {projection}"
+        return (f"{source}: {said}, where its metres are wrong; choose another projection",)
+    if "+proj=aeqd" not in projection:
+        return ()
     rows, metres = far_apart(table["easting"], table["northing"])
     if not len(rows):
         return ()
@@ -377,7 +410,10 @@ def _degrees(table: pd.DataFrame, column: str, limit: float, source: str) -> pd.
     bad = (values.abs() > limit) | (values.isna() & table[column].notna())
     if (row := _first_row(bad)) is not None:
         value = _shown(table[column].iloc[row])
-        raise InputError(f"{source} row {row + 1}: {column} {value} is not in [-{limit:g}, {limit:g}]")
+        fault = (
+            f"is not in [-{limit:g}, {limit:g}]" if values.notna().iloc[row] else "is not a number of degrees"
+        )
+        raise InputError(f"{source} row {row + 1}: {column} {value} {fault}; write it as 48.1372")
     return values.astype(np.float64)
 
 
@@ -417,7 +453,7 @@ def _checked(table: pd.DataFrame, source: str, unknown_positions: bool) -> pd.Da
         needed = f"{', '.join(REQUIRED)} (or latitude and longitude for the position)"
         raise missing_columns(table, lacking, source, needed)
     if len(table) == 0:
-        raise InputError(f"{source}: the table has no rows")
+        raise InputError(f"{source}: the table has no rows; give it one for each image")
     if "heading" not in table:
         table["heading"] = np.nan
     for column in ("easting", "northing", "heading", *(c for c in POSE if c in table)):
@@ -445,10 +481,13 @@ def _checked(table: pd.DataFrame, source: str, unknown_positions: bool) -> pd.Da
 def _finite(column: pd.Series, source: str) -> pd.Series:
     """The column as float64; NaN stays, but text and infinity are refused."""
     numbers = pd.to_numeric(column, errors="coerce").astype(np.float64)
-    bad = (numbers.isna() & column.notna()) | np.isinf(numbers)
+    of_no_number = column.dtype.kind in "bmM"  # true and false, times: pandas has numbers for them
+    bad = (numbers.isna() & column.notna()) | np.isinf(numbers) | (of_no_number & column.notna())
     if (row := _first_row(bad)) is not None:
         value = _shown(column.iloc[row])
-        raise InputError(f"{source} row {row + 1}: {column.name} {value} is not a finite number")
+        raise InputError(
+            f"{source} row {row + 1}: {column.name} {value} is not a finite number; write it as 12.5"
+        )
     return numbers
 
 
@@ -457,12 +496,27 @@ def _refuse_bad_names(images: pd.Series, source: str) -> None:
     if (row := _first_row(nameless)) is not None:
         count = f"{nameless.sum()} rows lack one"
         raise InputError(f"{source} row {row + 1}: no image name ({count}); fill them in or delete them")
-    twice = images.astype(str).duplicated()
+    if images.dtype == object:
+        strange = ~images.map(lambda name: isinstance(name, str | bytes | int | float))
+        if (row := _first_row(strange)) is not None:
+            raise InputError(
+                f"{source} row {row + 1}: image {_shown(images.iloc[row])} is not a name; give the path of a photo"
+            )
+    names = images.astype(str)
+    if (row := _first_row(names.str.contains("\0", regex=False))) is not None:
+        raise InputError(f"{source} row {row + 1}: the image name holds a NUL byte; write the table again")
+    twice = _written_plainly(names).duplicated()
     if (row := _first_row(twice)) is not None:
         raise InputError(
             f"{source} row {row + 1}: image {images.iloc[row]} stands in the table twice"
             f" ({twice.sum()} repeated rows); keep one row per image"
         )
+
+
+def _written_plainly(names: pd.Series) -> pd.Series:
+    """a.jpg for ./a.jpg and b/../a.jpg: one photo under two names would find itself."""
+    roundabout = names.str.contains(r"//|(?:^|/)\.\.?/")
+    return names.mask(roundabout, names[roundabout].map(os.path.normpath)) if roundabout.any() else names
 
 
 def _wrap_headings(table: pd.DataFrame, source: str, allowed: bool) -> tuple[str, ...]:

@@ -7,10 +7,16 @@ from pathlib import Path
 
 from samespot.errors import InputError
 
+LONGEST = 120  # letters of a name that are shown
+
 
 def first_few(names: Sequence[object], count: int = 3) -> str:
     """`a, b, c, …`: enough of a list to recognise it by."""
-    return ", ".join(str(name) for name in names[:count]) + (", …" if len(names) > count else "")
+    return ", ".join(_short(str(name)) for name in names[:count]) + (", …" if len(names) > count else "")
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= LONGEST else f"{name[: LONGEST // 2]}…{name[-LONGEST // 2 :]}"
 
 
 def unknown_part(root: Path, part: str, title: str, name: str, there: Sequence[str]) -> InputError:

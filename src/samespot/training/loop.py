@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from samespot.devices import Processes, device_named, half_of, joined, precision_name, tuned_for
 from samespot.errors import InputError
+from samespot.files import locked
 from samespot.images.prefetch import Prefetched
 from samespot.images.sources import Source, wait_for
 from samespot.model.netvlad import NetVLAD
@@ -30,11 +31,22 @@ from samespot.training.meter import Meter
 from samespot.training.mining import Mined, Tuples, tuples_of
 from samespot.training.network import build_net, build_optimiser
 from samespot.training.options import TrainingOptions
+from samespot.training.planning import (
+    LEAST_STEPS,
+    SHORT,
+    activation_bytes,
+    fitting_pairs,
+    free_memory,
+    in_words,
+)
 from samespot.training.run_folder import RunFolder, Say, TrainingResult
 from samespot.training.schedule import schedule_of, total_steps
 from samespot.training.sets import LabelledSet
 from samespot.training.stopping import UNWRITABLE, StopRequested, TrainingStopped, stop_requests, stopped_by
 from samespot.training.validation import Validation, Validator
+
+COLLAPSE_SAMPLE = 16  # photos
+COLLAPSED = 0.01  # distance; those of a network that learned are about 1
 
 
 def train_network(
@@ -73,18 +85,28 @@ def train_network(
             if error.errno not in UNWRITABLE:
                 raise
             raise stopped_by(error, loop.step, folder.path, folder.checkpoints.steps()) from error
-        except torch.cuda.OutOfMemoryError as error:
-            raise _out_of_memory(options, loop.step + 1, processes) from error
+        except (RuntimeError, MemoryError) as error:
+            if not _is_out_of_memory(error):
+                raise
+            raise _out_of_memory(loop.options, loop.step + 1, processes, device) from error
         finally:
             loop.closing.close()
 
 
-def _out_of_memory(options: TrainingOptions, step: int, processes: Processes) -> TrainingStopped:
+def _is_out_of_memory(error: BaseException) -> bool:
+    if isinstance(error, torch.cuda.OutOfMemoryError | MemoryError):
+        return True
+    return "DefaultCPUAllocator" in str(error)  # torch has no class for it
+
+
+def _out_of_memory(
+    options: TrainingOptions, step: int, processes: Processes, device: torch.device
+) -> TrainingStopped:
     pairs = options.micro_pairs or options.batch_pairs // processes.count
     what = f"tuples of {2 + options.negatives} images" if options.kind == "tuples" else "pairs"
     return TrainingStopped(
-        f"step {step}: out of GPU memory with {pairs} {what} at once; pass `micro_pairs={max(1, pairs // 2)}`, which "
-        "gives the same gradient"
+        f"step {step}: out of {'GPU ' if device.type == 'cuda' else ''}memory with {pairs} {what} at once; pass "
+        f"`micro_pairs={max(1, pairs // 2)}`, which gives the same gradient"
     )
 
 
@@ -121,6 +143,7 @@ class Loop:
         self.loss: float | None = None
         self.best: dict[str, Any] = {}
         self.recall: dict[int, float] = {}
+        self._told_time = False
 
     # ---- the run, first to last ----
 
@@ -130,6 +153,14 @@ class Loop:
         net = net or build_net(self.options)
         self.options = self.options.of_network(net)
         state = self.folder.open(resume, self.options, self.sets, self.validation)
+        if self.folder.writes:
+            self.closing.enter_context(locked(self.folder.path, "a run"))
+        if state is not None and state["step"] >= self.steps and (self.validation is None or state["recall"]):
+            done = self.folder.result()  # a run that is done is left as it is
+            if done is not None:
+                return done
+        self._choose_micro_pairs(net, resume)
+        self._warn_short()
         self._set_up(net, state)
         source = self.feed.source(shared)
         self._start_clusters(source)
@@ -137,7 +168,44 @@ class Loop:
             self._train(source, stop)
         if self.validator is not None and not self.recall:  # asked for after the run had ended
             self._validate(self.validator)
+        self._warn_collapsed(source)
         return self._finish()
+
+    def _choose_micro_pairs(self, net: PlaceNet, resume: bool) -> None:
+        """As many pairs at once as memory holds, where nobody chose; a resumed run keeps to what it began with."""
+        options = self.options
+        if options.micro_pairs is not None:
+            return
+        fit = self.folder.earlier("micro_pairs") if resume else None
+        if fit is None:
+            assert options.image_size is not None
+            images = 2 + options.negatives if options.kind == "tuples" else 2
+            batch = options.batch_pairs // self.processes.count
+            needed = activation_bytes(net, options.image_size)
+            fit = fitting_pairs(needed, images, batch, free_memory(self.device))
+            if fit is not None:
+                self.folder.say(
+                    f"{fit} of {batch} pairs go through the network at once, as memory allows; the gradient is the"
+                    " same, and `micro_pairs` overrides it"
+                )
+        self.options = options.with_changes(micro_pairs=fit)
+
+    def _warn_short(self) -> None:
+        if self.steps < SHORT:
+            self.folder.warn(
+                f"{self.steps} steps are too few to learn much; pass `steps={LEAST_STEPS}` or more"
+            )
+
+    def _warn_collapsed(self, source: Source) -> None:
+        """All photos alike is the easiest way to a small loss, and too high a rate finds it."""
+        count = len(self.batches.images)
+        sample = np.unique(np.linspace(0, count - 1, min(count, COLLAPSE_SAMPLE)).astype(np.int64))
+        vectors, good = self.learner.describe_numbers(source, sample)
+        vectors = vectors[torch.from_numpy(good).to(vectors.device)]
+        if len(vectors) > 1 and float((vectors - vectors[0]).norm(dim=1).max()) < COLLAPSED:
+            note = "its descriptors are all nearly equal: the network collapsed in training"
+            self.learner.net.notes = (*self.learner.net.notes, note)
+            self.folder.warn(f"{note}; try a lower `learning_rate` (it was {self.schedule.first_rate:g})")
 
     def _set_up(self, net: PlaceNet, state: dict[str, Any] | None) -> None:
         """The learner, its optimiser, its images, and all of it as it was at the checkpoint."""
@@ -295,6 +363,10 @@ class Loop:
         if self.feed.bad.reasons:
             record["skipped_images"] = len(self.feed.bad.reasons)
         self.logbook.write(record)
+        if not self._told_time and self.step < self.steps:
+            self._told_time = True
+            left = (self.steps - self.step) * self.options.batch_pairs / max(speed, 1e-9)
+            self.folder.say(f"about {in_words(left)} for the other {self.steps - self.step:,} steps")
         told = f"training · {speed:,.0f} pairs/s · loss {self.loss:.4f} · {zero:.0%} zero"
         self.progress(told, self.step, self.steps)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from samespot.devices import device_named
 from samespot.errors import InputError
+from samespot.files import read_json
 from samespot.options import ineffective
 from samespot.overlap.labels import PairLabels
 from samespot.overlap.rules import SoftDistance, Within
@@ -19,7 +20,8 @@ from samespot.places.table import Places
 from samespot.progress import Progress
 from samespot.training.drawn import PAIRS, save_counts
 from samespot.training.loop import train_network
-from samespot.training.options import TrainingData, TrainingOptions, asked_for
+from samespot.training.options import IMAGE_SIZE, TrainingData, TrainingOptions, asked_for
+from samespot.training.planning import LEAST_STEPS, fitting_size, photo_size
 from samespot.training.run_folder import Say, TrainingResult
 from samespot.training.sets import LabelledSet
 from samespot.training.strategies import strategy_named
@@ -56,6 +58,7 @@ def train(
     device_named(asked.device, asked.decode)
     tell = say if say is not None and os.environ.get("RANK", "0") == "0" else (lambda line: None)
     sets, found = training_data(data, asked, progress, tell)
+    asked = suited(asked, data, set(options), sets, tell)
     result = train_network(
         asked, sets, data.run, resume=resume, validation=validation or found, progress=progress, say=say
     )
@@ -64,6 +67,39 @@ def train(
         shown = min(PAIRS, result.pairs)
         save_counts(sets, data.run / "batches.json", [asked.batches], shown, options=asked)
     return result
+
+
+def suited(
+    options: TrainingOptions, data: TrainingData, typed: set[str], sets: list[LabelledSet], say: Say
+) -> TrainingOptions:
+    """The options with an image size and a length that suit the photos, where neither a user nor a preset chose them.
+
+    A run that is resumed keeps what was chosen when it began.
+    """
+    if data.preset is not None:
+        return options
+    begun = data.run / "config.json"
+    if data.resume and begun.is_file():
+        earlier = read_json(begun, "delete the run folder and start again").get("options", {})
+        kept = {
+            name: earlier[name] for name in ("image_size", "steps") if name in earlier and name not in typed
+        }
+        if "epochs" in typed:
+            kept.pop("steps", None)
+        return options.with_changes(**{k: tuple(v) if isinstance(v, list) else v for k, v in kept.items()})
+    if "image_size" not in typed and options.model is None:
+        own = photo_size([path for one in sets for path in one.queries.images])
+        size = IMAGE_SIZE if own is None else fitting_size(own)
+        if size != options.image_size:
+            options = options.with_changes(image_size=size)
+            say(
+                f"images are resized to {size[0]}x{size[1]}, as the photos suggest; `image_size` overrides it"
+            )
+    epoch = -(-sum(len(one.queries) for one in sets) // options.batch_pairs)
+    if not typed & {"steps", "epochs"} and epoch < LEAST_STEPS:
+        options = options.with_changes(steps=LEAST_STEPS)
+        say(f"{LEAST_STEPS} steps: one epoch of so few photos is {epoch}; `steps` or `epochs` overrides it")
+    return options
 
 
 def training_data(

@@ -29,6 +29,17 @@ from samespot.training.sets import LabelledSet
 from samespot.training.validation import Validation
 
 Say = Callable[[str], None]
+# what may lie in a folder before its run begins: what earlier steps, or a first session that was cut off, left there
+OURS = (
+    "checkpoints",
+    "frozen-features",
+    "labels",
+    "metrics.jsonl",
+    "tensorboard",
+    "evaluation",
+    "last",
+    "best",
+)
 _OF_LABELS = ("measure", "kind", "theta", "radius", "metres", "degrees", "steepness")
 
 
@@ -57,6 +68,13 @@ class TrainingResult:
     def to_dict(self) -> dict[str, Any]:
         return {k: str(v) if isinstance(v, Path) else v for k, v in asdict(self).items()}
 
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> TrainingResult:
+        """Of a result.json, whose keys are text and whose paths are, too."""
+        paths = {name: values[name] and Path(values[name]) for name in ("run", "model")}
+        recalls = {name: {int(k): v for k, v in values[name].items()} for name in ("recall", "best_recall")}
+        return cls(**{**values, **paths, **recalls})
+
 
 class RunFolder:
     """The folder `path`; `say` is given lines for the reader."""
@@ -78,6 +96,28 @@ class RunFolder:
             raise InputError(
                 f"{self.path}: holds a run already; pass `resume` to go on with it, or choose another folder"
             )
+        if not self._begun() and self.path.is_dir():
+            foreign = [one.name for one in self.path.iterdir() if one.name not in OURS and one.name[0] != "."]
+            if foreign:
+                raise InputError(
+                    f"{self.path}: exists and is not a run folder ({foreign[0]}); choose another"
+                )
+
+    def earlier(self, option: str) -> Any:
+        """What an option of the run was when it began; None where nothing is known."""
+        if not self._begun():
+            return None
+        config = read_json(self.path / "config.json", "delete the run folder and start again")
+        return config.get("options", {}).get(option)
+
+    def result(self) -> TrainingResult | None:
+        """What came of the run, if it was written down."""
+        path = self.path / "result.json"
+        return TrainingResult.from_dict(read_json(path, "delete it")) if path.is_file() else None
+
+    def warn(self, line: str) -> None:
+        self.warnings.append(line)
+        self.say(f"warning: {line}")
 
     def open(
         self, resume: bool, options: TrainingOptions, sets: list[LabelledSet], validation: Validation | None
@@ -112,8 +152,7 @@ class RunFolder:
             )
         state, warnings = self.checkpoints.newest()
         for line in warnings:
-            self.warnings.append(line)
-            self.say(f"warning: {line}")
+            self.warn(line)
         return state
 
     # ---- what is written ----
