@@ -99,8 +99,6 @@ class TrainingData(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.labels is None and self.preset is None:
-            raise InputError("`labels` is missing: the folder that `samespot label` wrote for these places")
         if self.validate is not None and self.validate_map is None:
             raise InputError("`validate` needs `validate_map`, the images to find its queries among")
 
@@ -432,7 +430,11 @@ def asked_for(typed: Mapping[str, Any]) -> tuple[TrainingData, TrainingOptions]:
     """What a user gave, by name: data and options, these on top of the preset's."""
     of_data, of_options = split(typed, TrainingData, TrainingOptions)
     data = TrainingData.of(of_data)
-    return data, TrainingOptions.of(of_options, None if data.preset is None else preset_options(data.preset))
+    start = None if data.preset is None else preset_options(data.preset)
+    options = TrainingOptions.of(of_options, start)
+    if data.labels is None and data.preset is None:
+        raise InputError("`labels` is missing: the folder that `samespot label` wrote for these places")
+    return data, options
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
