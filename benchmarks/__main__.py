@@ -28,6 +28,7 @@ QUICK = {
     "town_training": "--seeds 0 --steps 2 --photos-per-visit 180",
 }
 CAMPUS = "needs the campus photos and VGG16's weights"
+SHARED = ("clock", "seeds")  # modules, no benchmarks
 LEFT_OUT = {"campus": CAMPUS, "first_steps": CAMPUS, "whitening": CAMPUS}
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from samespot.evaluation.intervals import Interval, paired_bootstrap_runs, wilson
+from samespot.evaluation.intervals import Interval, paired_bootstrap_runs
 from samespot.evaluation.options import EvaluateOptions
 from samespot.evaluation.protocols import protocol_named
 from samespot.evaluation.results import Variant
@@ -34,10 +34,11 @@ from samespot.overlap.rules import label_pairs, label_within
 from samespot.overlap.task import preset_tasks
 from samespot.places.table import Places
 from samespot.retrieval.descriptors import Descriptors
-from samespot.training.options import TrainingOptions
-from samespot.training.presets import preset_options
+from samespot.training.loop import train_network
+from samespot.training.network import build_net
+from samespot.training.options import TrainingOptions, preset_options
 from samespot.training.sets import LabelledSet
-from samespot.training.trainer import build_net, train
+from seeds import hits, mean_of
 
 DIMS = (32, 64, 128, 256, 512)
 TRAINING = "training photos"
@@ -186,7 +187,7 @@ def _run(name: str, options: TrainingOptions, data: dict[str, Any], keep: Path |
     labels = data["binary" if options.batches == "binary" else "graded"]
     with tempfile.TemporaryDirectory() as scratch:
         begun = time.perf_counter()
-        result = train(options, [labels], Path(scratch) / "run", progress=False)
+        result = train_network(options, [labels], Path(scratch) / "run")
         seconds = time.perf_counter() - begun
         assert result.model is not None
         net = PlaceNet.load(result.model)
@@ -286,12 +287,10 @@ def print_intervals(runs: list[dict[str, Any]]) -> None:
     print("| recipe | seeds | R@1 | R@5 | R@10 | " + " | ".join(f"R@5, {kind}" for kind in others) + " |")
     print("|---|" + "---|" * (4 + len(others)))
     for name in dict.fromkeys(run["recipe"] for run in runs):
-        cells = [_hits(runs, name, plain, k) for k in (1, 5, 10)] + [
-            _hits(runs, name, kind, 5) for kind in others
+        cells = [hits(runs, name, plain, k) for k in (1, 5, 10)] + [
+            hits(runs, name, kind, 5) for kind in others
         ]
-        print(
-            f"| {name} | {len(cells[0])} | " + " | ".join(_mean_of(hits).percent() for hits in cells) + " |"
-        )
+        print(f"| {name} | {len(cells[0])} | " + " | ".join(mean_of(cell).percent() for cell in cells) + " |")
 
 
 def print_trust(runs: list[dict[str, Any]]) -> None:
@@ -309,20 +308,6 @@ def print_trust(runs: list[dict[str, Any]]) -> None:
         print(f"| {name} | {graded[0]:.3f} | {graded[1]:.3f} | {ece[0]:.3f} | {ece[1]:.3f} | {related:.2f} |")
 
 
-def _mean_of(hits: np.ndarray) -> Interval:
-    return (
-        wilson(int(hits.sum()), hits.size)
-        if len(hits) == 1
-        else paired_bootstrap_runs(hits, np.zeros_like(hits))
-    )
-
-
-def _hits(runs: list[dict[str, Any]], name: str, kind: str, k: int) -> np.ndarray:
-    """(seeds, queries) whether a query was found among the first k."""
-    ranks = [[int(rank) for rank in r["first hits"][kind].split()] for r in runs if r["recipe"] == name]
-    return ((np.array(ranks) > 0) & (np.array(ranks) <= k)).astype(float)
-
-
 def print_differences(runs: list[dict[str, Any]], pairs: list[tuple[str, ...]]) -> None:
     """A − B in R@5 over the same queries, all seeds: plain, and whitened to 128 dims on either set."""
     print("| A − B, R@5 | " + " | ".join(COMPARED) + " |")
@@ -335,7 +320,7 @@ def print_differences(runs: list[dict[str, Any]], pairs: list[tuple[str, ...]]) 
 
 def _difference(runs: list[dict[str, Any]], a: str, b: str, kind: str, k: int = 5) -> Interval:
     """One side may be a network as it comes, which has no seeds: its answers stand against each of the other's."""
-    found = [_hits(runs, name, kind, k) for name in (a, b)]
+    found = [hits(runs, name, kind, k) for name in (a, b)]
     seeds = max(len(side) for side in found)
     one, other = (np.repeat(side, seeds, axis=0) if len(side) == 1 else side for side in found)
     return paired_bootstrap_runs(one, other)

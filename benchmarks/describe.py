@@ -27,6 +27,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
 
+from clock import peak, reset_peak
 from samespot.devices import device_named, precision_name, tuned_for
 from samespot.images.sources import read_blocks, wait_for
 from samespot.model.network import PlaceNet
@@ -155,18 +156,6 @@ def measure_reference(net: PlaceNet, places: Places, device: torch.device, out: 
 def fresh_net(backbone: str, size: tuple[int, int]) -> PlaceNet:
     torch.manual_seed(0)
     return PlaceNet(backbone, pretrained=False, image_size=size).eval()
-
-
-def reset_peak(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats(device)
-
-
-def peak(device: torch.device) -> dict[str, float]:
-    if device.type != "cuda":
-        return {}
-    return {"peak GPU memory [GB]": torch.cuda.max_memory_allocated(device) / 1e9}
 
 
 def measure(asked: argparse.Namespace, folder: Path) -> dict[str, Any]:

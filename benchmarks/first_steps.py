@@ -18,11 +18,11 @@ from samespot.images.sources import Source
 from samespot.model.network import PlaceNet
 from samespot.overlap.rules import label_by_distance, label_pairs
 from samespot.overlap.task import preset_tasks
+from samespot.training.loop import train_network
 from samespot.training.losses import losses
-from samespot.training.options import GRADED_RATE
-from samespot.training.presets import preset_options
+from samespot.training.network import build_net
+from samespot.training.options import GRADED_RATE, preset_options
 from samespot.training.sets import LabelledSet
-from samespot.training.trainer import build_net, train
 
 PHOTOS, TUPLES, RATE = 400, 10, 1e-3
 
@@ -52,7 +52,7 @@ def main() -> None:
         options = base.with_changes(loss=loss, batches="auto", **few)
         kind = "distance" if loss == "soft-contrastive" else "graded"
         with tempfile.TemporaryDirectory() as run:
-            done = train(options, sets[kind], run, progress=False, shared=shared)
+            done = train_network(options, sets[kind], run, shared=shared)
             assert done.model is not None
             before, after = build_net(options).state_dict(), PlaceNet.load(done.model).state_dict()
         changes = [(after[name] - before[name]).double().square().sum().item() for name in before]

@@ -9,13 +9,13 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numba
 import numpy as np
 
+from clock import fastest
 from samespot.town.overlap import STEP, TOLERANCE, Views, true_overlap
 from samespot.town.render import facing, intrinsics_of, render
 from samespot.town.routes import shoot
@@ -106,16 +106,6 @@ def numpy_share(views: Views, a: int, b: int) -> float:
             deep = np.maximum(deep, depth)
     met = (deep > 0) & (far >= near * (1 - TOLERANCE)) & (far <= deep * (1 + TOLERANCE))
     return float(met.sum() / len(z))
-
-
-def fastest(job: Callable[[], Any], repeats: int) -> tuple[float, Any]:
-    """Seconds of the quickest run, and its result."""
-    best, result = np.inf, None
-    for _ in range(repeats):
-        start = time.perf_counter()
-        result = job()
-        best = min(best, time.perf_counter() - start)
-    return float(best), result
 
 
 def main() -> None:

@@ -28,14 +28,14 @@ from samespot.figures.contact_sheet import draw_contact_sheet
 from samespot.figures.label_agreement import draw_label_agreement, draw_label_noise, draw_sector_sweep
 from samespot.figures.town_map import draw_town_map
 from samespot.overlap.classes import POSITIVE
-from samespot.overlap.rules import label_within
+from samespot.overlap.rules import label_scene, label_within
 from samespot.overlap.sector import sector_overlap
 from samespot.places.table import Places
 from samespot.town.build import build_town
 from samespot.town.noise import Noise, measured
 from samespot.town.overlap import Views, true_overlap
 from samespot.town.render import intrinsics_of, render
-from samespot.town.truth import exact_places, label_town, read_description, town_scene
+from samespot.town.truth import exact_places, read_description, town_scene
 from samespot.town.visits import make_visits
 from samespot.town.world import make_town, on_visit
 
@@ -180,7 +180,8 @@ def kinds(photos: Places, pairs: Pairs) -> dict[str, Floats]:
     seen = [photos.select(split == name).positions for name in ("query", "map")]
     weak = seen[0][pairs.i], seen[1][pairs.j]
     scene = town_scene(photos.select(split != "train"))
-    points = label_town(pairs.queries, pairs.places, scene).lookup(pairs.i, pairs.j).astype(np.float64)
+    seen_points = label_scene(pairs.queries, pairs.places, scene, occlusion="depth")
+    points = seen_points.lookup(pairs.i, pairs.j).astype(np.float64)
     return {
         "weak 2D": sector_overlap(*weak, THETA, RADIUS),
         "strong 2D": sector_overlap(*pairs.poses, THETA, RADIUS),

@@ -16,11 +16,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from samespot.demo import STEPS, build, demo_options, labelled, training_photos
-from samespot.evaluation.intervals import Interval, paired_bootstrap_runs, wilson
+from samespot.evaluation.intervals import paired_bootstrap_runs
 from samespot.evaluation.options import EvaluateOptions
 from samespot.evaluation.protocols import protocol_named
 from samespot.evaluation.run import evaluate_cases
@@ -29,7 +28,8 @@ from samespot.images.sources import read_blocks
 from samespot.model.network import PlaceNet
 from samespot.places.table import Places
 from samespot.retrieval.descriptors import Descriptors
-from samespot.training.trainer import train
+from samespot.training.loop import train_network
+from seeds import hits, mean_of
 
 TRAINING = "the training quarter"
 DIMS = (128,)
@@ -100,7 +100,7 @@ def run_one(name: str, seed: int, asked: argparse.Namespace, data: dict[str, Any
         options = options.with_changes(cache_frozen="device")
     with tempfile.TemporaryDirectory() as scratch:
         begun = time.perf_counter()
-        result = train(options, [data["sets"][kind]], Path(scratch) / "run", progress=False)
+        result = train_network(options, [data["sets"][kind]], Path(scratch) / "run")
         seconds = time.perf_counter() - begun
         assert result.model is not None
         net = PlaceNet.load(result.model)
@@ -184,20 +184,6 @@ def print_tables(runs: list[dict[str, Any]]) -> None:
                 for kind in KINDS
             ]
             print(f"| R@{k} | " + " | ".join(one.points() for one in between) + " |")
-
-
-def mean_of(found: np.ndarray) -> Interval:
-    if len(found) == 1:
-        return wilson(int(found.sum()), found.size)
-    return paired_bootstrap_runs(found, np.zeros_like(found))
-
-
-def hits(runs: list[dict[str, Any]], name: str, kind: str, k: int) -> np.ndarray:
-    """(seeds, queries) whether a query was found among the first k."""
-    ranks = np.array(
-        [[int(r) for r in run["first hits"][kind].split()] for run in runs if run["recipe"] == name]
-    )
-    return ((ranks > 0) & (ranks <= k)).astype(float)
 
 
 def write(asked: argparse.Namespace, runs: list[dict[str, Any]]) -> None:

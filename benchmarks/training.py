@@ -29,18 +29,20 @@ from typing import Any
 import numpy as np
 import torch
 
+from clock import peak, reset_peak
+from samespot.devices import device_named, half_of, precision_name, tuned_for
 from samespot.images.sources import FileImages
 from samespot.model.network import PlaceNet
 from samespot.overlap.rules import label_pairs
 from samespot.places.table import Places
 from samespot.training.batches import Batches
-from samespot.training.fabric import launch
 from samespot.training.gradient import Learner
 from samespot.training.logbook import read_metrics
+from samespot.training.loop import train_network
 from samespot.training.losses.contrastive import pair_losses
+from samespot.training.network import build_net
 from samespot.training.options import IMAGE_SIZE, TrainingOptions
 from samespot.training.sets import LabelledSet
-from samespot.training.trainer import build_net, train
 
 WARM_UP = 8  # steps before the clock starts
 
@@ -73,13 +75,14 @@ def generated_photos(folder: Path, count: int, size: tuple[int, int]) -> Labelle
 
 def measure_compute(options: TrainingOptions, photos: LabelledSet, steps: int) -> dict[str, float]:
     """The same learner, optimiser and batch size; one batch of images, on the device from the start."""
-    fabric, half = launch(options)
+    device = device_named(options.device)
     net = fresh_net(options)
-    learner = Learner(net, options, fabric.device, fabric.autocast, half=half)
+    half = half_of(precision_name(options.precision, device))
+    learner = Learner(net, options, device, half=half)
     optimiser = torch.optim.SGD([p for p in net.parameters() if p.requires_grad], 1e-4)
     batches = Batches([photos], options.batches, options.batch_pairs)
     batch = batches(0)
-    files = FileImages(batches.images, net.preprocessing, fabric.device)
+    files = FileImages(batches.images, net.preprocessing, device)
     loaded = files.load(batch.images)
     files.close()
 
@@ -88,21 +91,21 @@ def measure_compute(options: TrainingOptions, photos: LabelledSet, steps: int) -
         optimiser.step()
         optimiser.zero_grad(set_to_none=True)
 
-    return {"pairs/s": options.batch_pairs * timed(step, steps, fabric.device), **peak(fabric.device)}
+    with tuned_for(device):
+        return {"pairs/s": options.batch_pairs * timed(step, steps, device), **peak(device)}
 
 
 def measure_samespot(
     options: TrainingOptions, photos: LabelledSet, steps: int, run: Path
 ) -> dict[str, float]:
     """`train` itself; the rate between the log after the warm-up and the last one."""
-    device = launch(options)[0].device
+    device = device_named(options.device)
     reset_peak(device)
-    train(
+    train_network(
         options.with_changes(steps=WARM_UP + steps, log_every=WARM_UP),
         [photos],
         run,
         net=fresh_net(options),
-        progress=False,
     )
     first, last = read_metrics(run)[0], read_metrics(run)[-1]
     seconds = [m["pairs"] / m["pairs_per_second"] for m in (first, last)]
@@ -112,7 +115,7 @@ def measure_samespot(
 
 def measure_reference(options: TrainingOptions, photos: LabelledSet, steps: int) -> dict[str, float]:
     """The reference's way with a batch, on images that are already decoded and normalised in host memory."""
-    device = launch(options)[0].device
+    device = device_named(options.device)
     reset_peak(device)
     net = fresh_net(options.with_changes(train_blocks="all"))
     net.update_statistics = True  # its batch norms are in training mode
@@ -138,7 +141,8 @@ def measure_reference(options: TrainingOptions, photos: LabelledSet, steps: int)
         optimiser.step()
         optimiser.zero_grad()
 
-    rate = timed(step, max(2, steps // 10), device, warm_up=1)
+    with tuned_for(device):
+        rate = timed(step, max(2, steps // 10), device, warm_up=1)
     return {"pairs/s": options.batch_pairs * rate, **peak(device)}
 
 
@@ -193,18 +197,6 @@ def timed(step: Callable[[], None], steps: int, device: torch.device, warm_up: i
 def wait_for(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-
-
-def reset_peak(device: torch.device) -> None:
-    if device.type == "cuda":
-        torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats(device)
-
-
-def peak(device: torch.device) -> dict[str, float]:
-    if device.type != "cuda":
-        return {}
-    return {"peak GPU memory [GB]": torch.cuda.max_memory_allocated(device) / 1e9}
 
 
 def measure(asked: argparse.Namespace, folder: Path) -> dict[str, Any]:

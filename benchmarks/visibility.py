@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numba
 import numpy as np
 
+from clock import fastest
 from samespot.overlap.visibility import PackedSets, visibility_iou, visible_points
 from samespot.places.camera import Camera
 
@@ -98,16 +97,6 @@ def agree(shared: np.ndarray, queries: PackedSets, places: PackedSets, similarit
     expected = np.where(union > 0, shared.astype(np.float64) / np.maximum(union, 1), 0.0).astype(np.float32)
     if not np.array_equal(expected, similarity[: len(shared)]):
         raise AssertionError(f"numpy's {shared.dtype} product and the packed sets disagree")
-
-
-def fastest(job: Callable[[], Any], repeats: int) -> tuple[float, Any]:
-    """Seconds of the quickest run, and its result."""
-    best, result = np.inf, None
-    for _ in range(repeats):
-        start = time.perf_counter()
-        result = job()
-        best = min(best, time.perf_counter() - start)
-    return float(best), result
 
 
 def table(found: dict[str, Any]) -> str:

@@ -27,8 +27,8 @@ from samespot.places.table import Places
 from samespot.retrieval.describe import describe
 from samespot.retrieval.search import search
 from samespot.retrieval.whitening import Whitening
-from samespot.training.presets import preset_options
-from samespot.training.trainer import build_net
+from samespot.training.network import build_net
+from samespot.training.options import preset_options
 
 Floats = NDArray[np.float64]
 SIZES = (64, 128, 256, 512)

@@ -19,8 +19,7 @@ from samespot.overlap.labels import PairLabels
 from samespot.overlap.task import preset_named, preset_tasks
 from samespot.places.table import Places
 from samespot.progress import Progress
-from samespot.training.options import TrainingOptions
-from samespot.training.presets import preset_options
+from samespot.training.options import TrainingOptions, preset_options
 
 if TYPE_CHECKING:
     from samespot.evaluation.cases import Case
@@ -103,12 +102,9 @@ class Campus(DataSet):
 
     @property
     def facts(self) -> dict[str, Any]:
-        said = preset_named("campus")
-        assert said.labels is not None
         return {
             "photos": self.training_photos.digest(),
-            "sectors": [said.labels["theta"], said.labels["radius"]],
-            "within": said.binary,
+            **_preset_facts("campus"),
             "questions": self.questions,
         }
 
@@ -118,6 +114,13 @@ class Campus(DataSet):
         assert said.binary is not None
         sectors = said.labels["theta"], said.labels["radius"]
         return self._against_themselves(self.training_photos, _on_the_ground(kind, sectors, said.binary))
+
+
+def _preset_facts(name: str) -> dict[str, Any]:
+    """How a preset labels its photos."""
+    said = preset_named(name)
+    assert said.labels is not None
+    return {"sectors": [said.labels["theta"], said.labels["radius"]], "within": said.binary}
 
 
 def _on_the_ground(
@@ -184,13 +187,14 @@ class Town(DataSet):
 
     def _label(self, kind: str) -> list[LabelledSet]:
         from samespot.demo import NEAR, RADIUS, THETA, TURNED
-        from samespot.town.truth import exact_places, label_town, town_scene
+        from samespot.overlap.rules import label_scene
+        from samespot.town.truth import exact_places, town_scene
 
         photos = self.training_photos
         if kind == "3d":
             scene = town_scene(photos, progress=self.progress)
             return self._against_themselves(
-                photos, lambda a, b: label_town(a, b, scene, progress=self.progress)
+                photos, lambda a, b: label_scene(a, b, scene, occlusion="depth", progress=self.progress)
             )
         if kind == "strong":
             photos, kind = exact_places(photos), "graded"
@@ -256,15 +260,8 @@ class Msls(DataSet):
 
     @property
     def facts(self) -> dict[str, Any]:
-        said = preset_named("msls")
-        assert said.labels is not None
         photos = [[task.name, task.queries.digest(), task.places.digest()] for task in self._tasks]
-        return {
-            "photos": photos,
-            "sectors": [said.labels["theta"], said.labels["radius"]],
-            "within": said.binary,
-            "questions": self.questions,
-        }
+        return {"photos": photos, **_preset_facts("msls"), "questions": self.questions}
 
     def _label(self, kind: str) -> list[LabelledSet]:
         from samespot.overlap.rules import label_pairs, label_within

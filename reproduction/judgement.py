@@ -4,13 +4,13 @@ A comparison says what is compared and how much is asked; its line has our figur
 
 - holds: the whole 95 % interval is on the claim's side;
 - does not hold: the whole interval is on the other side;
-- cannot tell: it is on both.
+- inconclusive: it is on both.
 
 A claim of several comparisons holds if each of them does, does not hold if any of them does not, and else one cannot
 tell. Where several ask the same, their average says how much it is on the whole; it decides nothing.
 Intervals decide as they are printed, to a tenth of a point: one that begins at 0.0 is on both sides.
 Comparisons that cannot be run with what is at hand (weights, data) are left out, and named; as long as any other
-is not run, or one of the rates of a comparison, one cannot tell either.
+is not run, or one of the rates of a comparison, it is inconclusive, too.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from samespot.evaluation.intervals import Interval
 
 HOLDS: Word = "holds"
 FAILS: Word = "does not hold"
-UNSURE: Word = "cannot tell"
+UNSURE: Word = "inconclusive"
 NOT_RUN: Word = "not run"
 MEASURE = "R@5"  # what the paper's text compares by
 SMALL = str(SMALL_DIMS)  # whitened on the map
 PRINTED = 3  # decimals of a share
-Word = Literal["holds", "does not hold", "cannot tell", "not run"]
+Word = Literal["holds", "does not hold", "inconclusive", "not run"]
 Runs = tuple[Sequence[Result], list[Answers]]  # of one experiment; of each the answers of one descriptor
 Results = Mapping[str, Sequence[Result]]  # by key of the experiment; its seeds in order
 

@@ -240,7 +240,7 @@ def _loss(data: str, trunk: str, pool: str, loss: str, rate: float) -> Experimen
 
 
 def _reranked(data: str, trunk: str) -> list[Experiment]:
-    """Trained anew as their namesakes, so that both sides of the comparison are of the same weights."""
+    """Trained again as their namesakes, so that both sides of the comparison are of the same weights."""
     graded = _trained(data, trunk, "gem", "graded")
     netvlad = _loss(data, trunk, "netvlad64", "triplet", NETVLAD_RATES[1])
     return [

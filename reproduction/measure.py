@@ -40,9 +40,10 @@ from samespot.places.table import Places
 from samespot.progress import Progress
 from samespot.retrieval.describe import Describer, default_batch_size, describe
 from samespot.retrieval.descriptors import Descriptors
+from samespot.training.loop import train_network
+from samespot.training.network import build_net
 from samespot.training.options import FREE, TrainingOptions
 from samespot.training.sets import LabelledSet
-from samespot.training.trainer import build_net, train
 
 if TYPE_CHECKING:
     from samespot.evaluation.cases import Case
@@ -173,7 +174,7 @@ class Bench:
         of.write_text(mine)
         sets = self.sets[experiment.data].labelled(experiment.labels)
         self._warm_up(options, sets)
-        done = train(options, sets, folder / "run", resume=True, progress=False, shared=self._sources)
+        done = train_network(options, sets, folder / "run", resume=True, shared=self._sources)
         assert done.model is not None
         cost = Cost(
             seconds=0.0 if self.beside else done.training_seconds,
@@ -191,7 +192,7 @@ class Bench:
         if self.where.type == "cuda" and not self.beside and shapes not in self._warm:
             self._warm.add(shapes)
             with TemporaryDirectory(dir=self.work) as folder:
-                train(options.with_changes(steps=3), sets, folder, progress=False, shared=self._sources)
+                train_network(options.with_changes(steps=3), sets, folder, shared=self._sources)
 
     def _evaluated(
         self, experiment: Experiment, net: PlaceNet, data: DataSet

@@ -18,7 +18,7 @@ from samespot.files import write_whole
 MARKS: dict[Word, str] = {
     HOLDS: "✓ holds",
     FAILS: "✗ does not hold",
-    UNSURE: "? cannot tell",
+    UNSURE: "? inconclusive",
     NOT_RUN: "– not run",
 }
 
@@ -103,11 +103,11 @@ best for whitened descriptors. This page is written by
 `{command}`
 
 from {len(runs)} runs of {len(judged.results)} experiments ({", ".join(devices) or "none yet"}).
-Intervals are 95 % over queries and seeds. A claim **holds** if the whole interval is on its side, does
-**not hold** if it is all on the other, and else one **cannot tell**; of several comparisons all must hold, and one that
-does not is enough. Where several ask the same, their average says how much it is on the whole, and decides nothing.
-With many comparisons one in forty crosses by chance. The photos are other and far fewer than the paper's, so it is the
-direction that can be reproduced, not the figure.
+Intervals are 95 % over queries and seeds. A claim **holds** if the whole interval is on its side, does **not hold** if
+it is all on the other side, and is **inconclusive** otherwise. Of several comparisons all must hold, and one that does
+not is enough. Where several ask the same, their average says how much it is on the whole, and decides nothing. With
+many comparisons one in forty crosses by chance. The photos are not the paper's and far fewer, so it is the direction
+that can be reproduced, not the figure.
 {unfinished}"""
 
 
@@ -143,7 +143,7 @@ def _claims_table(verdicts: Sequence[Verdict]) -> str:
 _MANY: dict[Word, tuple[str, str]] = {
     HOLDS: ("holds", "hold"),
     FAILS: ("does not hold", "do not hold"),
-    UNSURE: ("cannot be told", "cannot be told"),
+    UNSURE: ("is inconclusive", "are inconclusive"),
 }
 
 
@@ -213,7 +213,7 @@ def _not_reproduced(verdicts: Sequence[Verdict], explained: Mapping[str, str]) -
     open_ones = [verdict for verdict in verdicts if verdict.word in (FAILS, UNSURE)]
     if not open_ones:
         return ""
-    lines = ["## What did not reproduce, or cannot be told", ""]
+    lines = ["## What did not reproduce, or is inconclusive", ""]
     for verdict in open_ones:
         why = explained.get(verdict.claim.id, "")
         lines += [f"**[{verdict.claim.words}](#{verdict.claim.id}): {verdict.word}.** {why}".strip(), ""]
@@ -360,12 +360,12 @@ python -m reproduction claims --data DATA --out reproduce --page claims.md
 | town | weak 2D, strong 2D, 3D | nothing; it is built |
 | msls | weak 2D | `--root msls=FOLDER` |
 
-A data set, a trunk's weights or a package that is not there is named, and its experiments are left out. One json a run
-lies in `--out`; a call that was stopped, or that ran out of `--seconds`, goes on where it was. `--only` takes a claim,
-a data set or part of an experiment's name, `--steps` a smaller budget for a try, and `--collect` judges what is there
-without running anything. Runs side by side on one GPU are hardly faster; `--beside` then leaves out their seconds,
-which would tell nothing. `--explained` takes a toml file with your own words on what did not reproduce: the id of a
-claim = a paragraph.
+A data set, a backbone's weights or a package that is missing is named, and its experiments are left out. One json file
+per run lies in `--out`; a call that was interrupted, or ran out of `--seconds`, resumes where it left off. `--only`
+takes a claim, a data set or part of an experiment's name, `--steps` a smaller budget for a try, and `--collect` judges
+what is there without running anything. Runs side by side on one GPU are hardly faster; `--beside` then leaves out their
+seconds, which would say nothing. `--explained` takes a toml file with your own words on what did not reproduce: the id
+of a claim = a paragraph.
 
 The runs behind the page in samespot's docs are in its repository; this writes it again:
 

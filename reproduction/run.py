@@ -13,7 +13,7 @@ from reproduction.judgement import SMALL, Claim, best_rate, by_experiment
 from reproduction.measure import Bench
 from reproduction.scores import mean_of, stacked
 from samespot.errors import InputError
-from samespot.training.checkpoints import StopRequested
+from samespot.training.stopping import StopRequested
 
 State = Literal["waiting", "running", "done", "failed", "missing", "spared"]
 

@@ -149,7 +149,7 @@ def _claim_facts(claim: Claim) -> dict[str, Any]:
     }
 
 
-_WORD_STYLES = {"holds": "green", "does not hold": "red", "cannot tell": "yellow", "not run": "dim"}
+_WORD_STYLES = {"holds": "green", "does not hold": "red", "inconclusive": "yellow", "not run": "dim"}
 
 
 def claims_table(judged: Judged) -> None:

@@ -1,8 +1,10 @@
 """Every code block of the README and the docs runs, page by page, in a folder with small data of each kind."""
 
+import pkgutil
 import re
 import shlex
-import sys
+import shutil
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
@@ -10,27 +12,25 @@ import pytest
 from PIL import Image
 
 import reproduction.cli
+import samespot
 import samespot.cli
-from samespot import Places
+from samespot import Places, TrainingOptions
+from samespot.evaluation.options import EvaluateOptions
+from samespot.matching.options import RerankOptions
+from samespot.retrieval.options import DescribeOptions
 
 REPO = Path(__file__).parents[1]
 PAGES = [REPO / "README.md", *sorted((REPO / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
-# Documented trainings, towns and demos are run as they stand, but short, and trainings with a tiny network: an option
-# given twice counts the last time it is given.
-TINY_NET = [
-    "--backbone",
-    "test_resnet.r160_in1k",
-    "--pretrained",
-    "no",
-    "--image-size",
-    "64",
-    "--device",
-    "cpu",
-]
+# Documented trainings, towns and demos are run as they stand, but short, and trainings with a tiny network.
+TINY = {"backbone": "test_resnet.r160_in1k", "pretrained": False, "image_size": (64, 64), "device": "cpu",
+        "steps": 2, "batch_pairs": 4}  # fmt: skip
+# The same for commands: an option given twice counts the last time it is given.
 SHORT = {
-    "train": [*TINY_NET, "--steps", "2", "--batch-pairs", "4"],
+    "train": shlex.split(
+        "--backbone test_resnet.r160_in1k --pretrained no --image-size 64 --device cpu --steps 2 --batch-pairs 4"
+    ),
     "town": ["--visits", "2", "--photos-per-visit", "12"],
     "demo": ["--visits", "2", "--photos-per-visit", "40", "--steps", "2"],  # fewer hold no pair of each class
 }
@@ -79,11 +79,17 @@ def write_table(folder, name, n, **columns):
 
 
 def write_photos(folder):
+    """Photos of a walk back and forth along 250 m of street, with GPS, compass and time."""
     folder.mkdir()
-    for i in range(4):
+    rng = np.random.default_rng(0)
+    for i in range(80):
+        east, north = 250 * rng.uniform(), 20 * rng.uniform()
         exif = Image.Exif()
-        exif[0x8825] = {1: "N", 2: (53.0, 13.0, 12.0 + i / 10), 3: "E", 4: (6.0, 34.0, 1.0 * i / 10)}
-        Image.new("RGB", (32, 24)).save(folder / f"{i}.jpg", exif=exif)
+        exif[0x8825] = {1: "N", 2: (53.0, 13.0, 12.0 + north / 30.9), 3: "E", 4: (6.0, 34.0, east / 18.5),
+                        16: "T", 17: float(rng.choice([80, 90, 100, 270]))}  # fmt: skip
+        exif.get_ifd(0x8769)[0x9003] = f"2026:05:01 12:{i // 60:02d}:{i % 60:02d}"
+        pixels = rng.integers(0, 256, (24, 32, 3), dtype=np.uint8)
+        Image.fromarray(pixels).save(folder / f"{i:02d}.jpg", exif=exif)
 
 
 def write_msls(root):
@@ -122,45 +128,91 @@ def write_seven_scenes(root):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_code_blocks_run(page, folder, monkeypatch):
+def test_code_blocks_run(page, folder, monkeypatch, command):
     monkeypatch.chdir(folder)
+    monkeypatch.setattr(samespot, "train", short_train, raising=False)
     names = {}
     for language, code in blocks(page):
         if language == "python":
             exec(compile(code, f"{page.name}", "exec"), names)
         elif language in ("sh", "bash", "console"):
             for line in code.replace("\\\n", " ").splitlines():
-                run_line(line.split("#")[0].strip(), monkeypatch)
+                run_line(shlex.split(line, comments=True), command)
 
 
-def run_line(line, monkeypatch):
-    if not line:
+def short_train(places, labels=None, run="run", *, resume=False, **options):
+    from samespot.training.run import train
+
+    begin_again(run, resume)
+    return train(places, labels, run, resume=resume, **{**options, **TINY})
+
+
+def begin_again(run, resume):
+    """A page shows the same training as a command and in Python, and each begins with an empty folder."""
+    if not resume:
+        shutil.rmtree(run, ignore_errors=True)
+
+
+def run_line(words, command):
+    if not words:
         return
-    command = shlex.split(line)
-    if command[0] == "make":  # the test itself runs under make: only the target must exist
-        assert re.search(rf"^{command[1]}:", (REPO / "Makefile").read_text(), re.MULTILINE), line
+    if words[0] == "make":  # the test itself runs under make: only the target must exist
+        assert re.search(rf"^{words[1]}:", (REPO / "Makefile").read_text(), re.MULTILINE), words
         return
-    if command[:3] == ["python", "-m", "reproduction"]:
-        run, words = reproduction.cli.run, command[3:]
+    if words[:3] == ["python", "-m", "reproduction"]:
+        code, _, complaint = command(reproduction.cli.run, *words[3:])
     else:
-        assert command[0] == "samespot", f"the docs run an unknown command: {line}"
-        run, words = samespot.cli.run, [*command[1:], *SHORT.get(command[1], [])]
-    monkeypatch.setattr(sys, "argv", ["command", *words])
-    code = 0
-    try:
-        run()
-    except SystemExit as stop:
-        code = stop.code or 0
-    assert code == 0, line
+        assert words[0] == "samespot", f"the docs run an unknown command: {words}"
+        if words[1] == "train":
+            begin_again(words[words.index("--run") + 1], "--resume" in words)
+        code, _, complaint = command(samespot.cli.run, *words[1:], *SHORT.get(words[1], []))
+    assert code == 0, (words, complaint)
 
 
-def test_the_catalogue_of_protocols_is_what_the_protocols_say():
-    sys.path.insert(0, str(REPO / "docs"))
-    try:
-        from catalogue import page
-    finally:
-        sys.path.pop(0)
+@pytest.fixture
+def docs_scripts(monkeypatch):
+    monkeypatch.syspath_prepend(REPO / "docs")
+
+
+def test_the_catalogue_of_protocols_is_what_the_protocols_say(docs_scripts):
+    from catalogue import page
+
     assert (REPO / "docs" / "protocols.md").read_text() == page(), "run python docs/catalogue.py"
+
+
+def test_the_api_reference_names_what_there_is():
+    named = re.findall(r"(?:::: |\]\[)(samespot[\w.]+)", (REPO / "docs" / "api.md").read_text())
+    lost = [name for name in named if not resolves(name)]
+    assert named
+    assert lost == []
+
+
+def resolves(name):
+    """Whether this is a module, or something in one."""
+    try:
+        return bool(pkgutil.resolve_name(name))
+    except (ImportError, AttributeError):
+        return False
+
+
+def test_the_api_page_lists_every_option_with_its_default(docs_scripts):
+    from option_tables import MARK, on_page_markdown
+
+    page = on_page_markdown((REPO / "docs" / "api.md").read_text())
+    assert not MARK.search(page)
+    assert "| `batch_pairs` | `64` | Pairs in one step" in page
+    assert "| `micro_pairs` | the whole batch |" in page
+    options = (TrainingOptions, DescribeOptions, EvaluateOptions, RerankOptions)
+    for name in {one.name for cls in options for one in fields(cls)}:
+        assert f"| `{name}` |" in page
+
+
+def test_the_api_page_lists_every_public_name():
+    page = (REPO / "docs" / "api.md").read_text()
+    for name, module in samespot._PUBLIC.items():
+        assert f"[`{name}`][{module}.{name}]" in page, f"docs/api.md lacks samespot.{name} of {module}"
+        sections = (f"::: {module}.{name}\n", f"::: {module}\n")
+        assert any(one in page for one in sections), f"docs/api.md has no section of samespot.{name}"
 
 
 def test_links_between_pages_and_to_images_exist():

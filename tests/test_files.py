@@ -1,11 +1,13 @@
 """Files and folders appear whole or not at all."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
 from samespot import InputError, files
-from samespot.files import read_json, replace_folder, whole_file, whole_folder, write_json
+from samespot.files import locked, read_json, replace_folder, whole_file, whole_folder, write_json
 
 
 @pytest.mark.parametrize("exchange", [True, False])
@@ -59,3 +61,26 @@ def test_json_that_cannot_be_read_is_one_line_with_advice(tmp_path, content, sai
         (tmp_path / "a.json").write_text(content)
     with pytest.raises(InputError, match=f"a.json: {said}.*; ask again"):
         read_json(tmp_path / "a.json", "ask again")
+
+
+def test_two_writers_are_told_apart_and_a_dead_one_holds_nothing(tmp_path):
+    program = (
+        "import sys, time\n"
+        "from pathlib import Path\n"
+        "from samespot.files import locked\n"
+        "with locked(Path(sys.argv[1]), 'a run'):\n"
+        "    print('writing', flush=True)\n"
+        "    time.sleep(60)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path / "run")], stdout=subprocess.PIPE, text=True
+    ) as writer:
+        assert writer.stdout.readline() == "writing\n"
+        with (
+            pytest.raises(InputError, match="another process is writing a run there"),
+            locked(tmp_path / "run", "a run"),
+        ):
+            pytest.fail("two writers")
+        writer.kill()
+    with locked(tmp_path / "run", "a run"):
+        assert (tmp_path / "run").is_dir()

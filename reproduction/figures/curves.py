@@ -399,13 +399,11 @@ def draw_batches(runs: Sequence[ReportRun], path: Path) -> Path | None:
     if kept is None:
         return None
     return plot_histograms(
-        {name: _similarities(kept["bins"], counts) for name, counts in kept["strategies"].items()}, path
+        {name: _counted(kept["bins"], counts) for name, counts in kept["strategies"].items()}, path
     )
 
 
-def _similarities(bins: Sequence[float], counts: Sequence[int]) -> NDArray[np.float32]:
-    """Similarities with these counts. Counts as many as edges begin with the pairs of ψ = 0."""
-    edges, number = np.array(bins, dtype=np.float64), np.array(counts, dtype=np.int64)
-    middles = 0.5 * (edges[1:] + edges[:-1])
-    values = np.concatenate([[0.0], middles]) if len(number) == len(edges) else middles
-    return np.repeat(values, number).astype(np.float32)
+def _counted(bins: Sequence[float], counts: Sequence[int]) -> tuple[int, NDArray[np.int64]]:
+    """Pairs with ψ = 0, and in each bin. Older runs kept the latter alone: no more counts than bins."""
+    numbers = np.array(counts, dtype=np.int64)
+    return (int(numbers[0]), numbers[1:]) if len(numbers) == len(bins) else (0, numbers)

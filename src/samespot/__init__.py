@@ -35,6 +35,7 @@ _PUBLIC = {
     "search": "samespot.retrieval.search",
     "sector_overlap": "samespot.overlap.sector",
     "split_places": "samespot.places.splitting",
+    "train": "samespot.training.run",
 }
 __all__ = sorted(_PUBLIC)
 

@@ -2,7 +2,7 @@
 
     town -> labels -> train binary and graded from the same start -> describe, whiten, evaluate -> report.html
 
-Every stage leaves a folder that the next call finds, so a demo that was stopped goes on where it was.
+Every stage leaves a folder that the next call finds, so an interrupted demo resumes where it left off.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def run_demo(
     sets = labelled(photos, out / "labels")
     for name in RECIPES:
         begin(f"Training, {name} labels: {steps} steps of {PAIRS} pairs")
-        train_one(name, sets[name], out / name, steps, cache=out / "frozen-features")
+        train_one(name, sets[name], out / name, steps, out / "frozen-features", progress)
     evaluations, cases = {}, protocol_named("town").cases(out / "town")
     for name in RECIPES:
         begin(f"Evaluating the {name} model on streets it has not seen")
@@ -167,14 +167,16 @@ def demo_options(name: str, steps: int = STEPS, seed: int = 0) -> TrainingOption
     )
 
 
-def train_one(name: str, data: LabelledSet, run: Path, steps: int, cache: Path) -> None:
-    """One run; goes on with one that was stopped, and leaves one that is done as it is. Both share the cache."""
-    from samespot.figures.batch_histogram import save_histograms
-    from samespot.training.trainer import train
+def train_one(
+    name: str, data: LabelledSet, run: Path, steps: int, cache: Path, progress: Progress | None
+) -> None:
+    """One run; resumes one that was interrupted, and leaves one that is done as it is. Both share the cache."""
+    from samespot.training.drawn import save_counts
+    from samespot.training.loop import train_network
 
     options = demo_options(name, steps).with_changes(cache_frozen="file", cache_dir=str(cache))
-    train(options, [data], run, resume=True)
-    save_histograms([data], run / "batches.json", _strategies(name))
+    train_network(options, [data], run, resume=True, progress=progress)
+    save_counts([data], run / "batches.json", _strategies(name))
 
 
 def _strategies(name: str) -> Sequence[str]:

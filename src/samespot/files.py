@@ -70,6 +70,25 @@ def whole_folder(folder: Path) -> Iterator[Path]:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
+@contextmanager
+def locked(folder: Path, what: str) -> Iterator[None]:
+    """No other process writes into this folder meanwhile. A process that died holds nothing.
+
+    what: is being written, for the line that the second writer gets.
+    """
+    import fcntl
+
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise InputError(
+                f"{folder}: another process is writing {what} there; wait for it, or choose another folder"
+            ) from None
+        yield
+
+
 def _scratch_folder(folder: Path) -> Path:
     """A new hidden folder beside `folder`, named after the machine and process that writes it."""
     prefix = f".{folder.name}.part-{platform.node()}-{os.getpid()}-"

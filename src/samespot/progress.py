@@ -4,8 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-Progress = Callable[[str, int, int], None]  # what is being done, how much of it is done, of how much
+# what is being done, how much of it is done, of how much; after " · " the first may tell more, such as a loss
+Progress = Callable[[str, int, int], None]
 
 
 def silent(what: str, done: int, total: int) -> None:
     """Tells nobody."""
+
+
+def counting(progress: Progress, what: str, total: int, done: int = 0) -> Callable[[int], None]:
+    """Takes how many more are done, and tells how many are done by now."""
+
+    def tick(more: int) -> None:
+        nonlocal done
+        done += more
+        progress(what, done, total)
+
+    return tick

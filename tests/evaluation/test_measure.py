@@ -69,10 +69,6 @@ def world():
     return case, describe
 
 
-def asked(**options):
-    return EvaluateOptions(protocol="mini", **options)
-
-
 def run(world, options=None, other=None, given=None, **changes):
     case, describe = world
     further = {"options": options, "other": other, "given": given}
@@ -111,7 +107,7 @@ def test_predicted_overlap_comes_from_the_distance(world):
 
 def test_every_size_of_whitening_is_a_variant(world):
     other = Other("training places", street([f"train/{i}" for i in range(60)], 0.0))
-    done = run(world, asked(whiten=(4, 16, 999)), other)
+    done = run(world, EvaluateOptions(whiten=(4, 16, 999)), other)
     kinds = [(v.dims, v.whitened_on) for v in done.evaluation.variants]
     assert kinds == [
         (32, None),
@@ -124,13 +120,13 @@ def test_every_size_of_whitening_is_a_variant(world):
 
 
 def test_sizes_above_the_rank_are_said_to_be_left_out(world):
-    notes = run(world, asked(whiten=(4, 999))).evaluation.notes
+    notes = run(world, EvaluateOptions(whiten=(4, 999))).evaluation.notes
     assert any("999" in note for note in notes)
 
 
 def test_only_sizes_above_the_rank_are_an_error(world):
     with pytest.raises(InputError, match="999"):
-        run(world, asked(whiten=(999,)))
+        run(world, EvaluateOptions(whiten=(999,)))
 
 
 def test_acceptance_asks_each_query_again_without_its_place(world):
@@ -146,7 +142,7 @@ def test_acceptance_asks_each_query_again_without_its_place(world):
         accepted = (present <= t).sum() + (absent <= t).sum()
         if ((present <= t) & right).sum() / accepted >= 0.7:
             best = max(best, t)
-    at = run(world, asked(accept_precision=0.7)).evaluation.variant().curves["acceptance"]["at"]
+    at = run(world, EvaluateOptions(accept_precision=0.7)).evaluation.variant().curves["acceptance"]["at"]
     assert at["distance"] == pytest.approx(best, abs=1e-6)
     assert at["recall"] == pytest.approx(((present <= best) & right).mean())
     assert at["false_accepts"] == pytest.approx((absent <= best).mean())
@@ -173,7 +169,7 @@ def test_average_precision_over_all_pairs(world):
 
 
 def test_a_result_survives_its_file(world, tmp_path):
-    first = run(world, asked(whiten=(4,))).evaluation
+    first = run(world, EvaluateOptions(whiten=(4,))).evaluation
     first.save(tmp_path / "evaluation.json")
     again = Evaluation.load(tmp_path)
     assert [v.name for v in again.variants] == [v.name for v in first.variants]
@@ -262,7 +258,7 @@ def test_unreadable_images_are_recorded_and_cannot_be_found(world):
 def test_training_places_of_unknown_heading_whiten_but_do_not_calibrate(world):
     train = street([f"train/{i}" for i in range(60)], 0.0)
     train.table.loc[3, "heading"] = np.nan
-    done = run(world, asked(whiten=(4,)), Other("training places", train))
+    done = run(world, EvaluateOptions(whiten=(4,)), Other("training places", train))
     assert done.calibrations == {}
     assert done.evaluation.variants[-1].whitened_on == "training places"
     assert any(note.startswith("no calibration on training places") for note in done.evaluation.notes)
@@ -279,7 +275,7 @@ def test_training_places_of_unknown_heading_whiten_but_do_not_calibrate(world):
 )
 def test_whitening_is_fitted_on_the_sets_asked_for(world, on, sets):
     other = Other("training places", street([f"train/{i}" for i in range(60)], 0.0))
-    done = run(world, asked(whiten=(4,), whiten_on=on), other)
+    done = run(world, EvaluateOptions(whiten=(4,), whiten_on=on), other)
     assert [variant.whitened_on for variant in done.evaluation.variants] == [None, *sets]
     assert [whitening.fitted_on for whitening in done.whitenings] == sets
 
@@ -405,7 +401,7 @@ def test_a_re_ranked_list_compares_with_the_plain_one(world):
 
 
 def test_the_lists_of_a_whitened_descriptor_can_be_re_ranked(world):
-    sizes = asked(whiten=(4, 16))
+    sizes = EvaluateOptions(whiten=(4, 16))
     done = reranked(world, 5, "16 whitened on the map", options=sizes)
     names = [variant.name for variant in done.evaluation.variants]
     assert names[2:] == ["16 whitened on the map", "16 whitened on the map re-ranked by knowing"]
@@ -470,7 +466,7 @@ def test_a_given_whitening_finds_what_its_arrays_say(world, affine, given, tmp_p
 
 def test_a_given_whitening_stands_beside_fitted_ones_in_the_same_sizes(world, given):
     other = Other("training places", street([f"train/{i}" for i in range(60)], 0.0))
-    done = run(world, asked(whiten=(4, 10, 16)), other, given)
+    done = run(world, EvaluateOptions(whiten=(4, 10, 16)), other, given)
     assert [variant.name for variant in done.evaluation.variants] == [
         "32",
         *(f"{d} whitened on {s}" for s in ("the map", "training places") for d in (4, 10, 16)),
@@ -493,7 +489,7 @@ def test_the_lists_of_a_given_whitening_can_be_re_ranked(world, given):
 def test_a_file_fitted_on_some_map_is_not_taken_for_one_fitted_on_this_map(world, tmp_path):
     elsewhere = Whitening.fit(unit(np.random.default_rng(1), 50, 32), "the map")
     given = GivenWhitening.load(elsewhere.save(tmp_path / "w.safetensors"))
-    done = run(world, asked(whiten=(8,)), given=given)
+    done = run(world, EvaluateOptions(whiten=(8,)), given=given)
     names = [variant.name for variant in done.evaluation.variants]
     assert names == [
         "32",

@@ -124,7 +124,7 @@ def test_xfeat_beside_the_plain_descriptor(samespot, street):
             "--rerank-patches 'two' is not understood",
         ),
         (("--rerank", "patch-netvlad", "--rerank-scoring", "slow"), "--rerank-scoring 'slow' is unknown"),
-        (("--rerank", "patch-netvlad"), "pools by gem; train one with --pool netvlad64"),
+        (("--rerank", "patch-netvlad"), "pools by gem; train one with `pool=netvlad64`"),
     ],
 )
 def test_a_mistake_is_one_line(samespot, street, words, said):

@@ -129,7 +129,7 @@ def test_a_split_may_be_a_number(net, street, tmp_path):
     ("options", "said"),
     [
         ({}, "name a protocol"),
-        ({"protocol": "nosuch"}, "protocol 'nosuch' is unknown"),
+        ({"protocol": "nosuch"}, "'nosuch' is unknown"),
         ({"map": "nowhere.csv"}, "no such file"),
         ({"map": "m.csv", "batchsize": 4}, "unknown option 'batchsize'; did you mean `batch_size`"),
         ({"map": "m.csv", "batch_size": 0}, "`batch_size` 0 must be at least 1"),

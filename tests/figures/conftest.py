@@ -81,7 +81,7 @@ def save_run(folder, batches, case, noise, seed):
         kept = folder / "evaluation" / "descriptors" / name
         return save_descriptors(kept, places, vectors_of(places, noise, seed))
 
-    options = EvaluateOptions(protocol="streets", whiten=(4, 8))
+    options = EvaluateOptions(whiten=(4, 8))
     done = evaluate_cases(protocol, [case], describe, margin=0.5, model={"margin": 0.5}, options=options)
     write_evaluation(done, folder / "evaluation")
     sets = [{"theta": THETA, "radius": RADIUS, "measure": "overlap"}]

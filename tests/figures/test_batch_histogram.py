@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from samespot.figures.batch_histogram import batch_histogram, counts, drawn_similarities
+from samespot.figures.batch_histogram import batch_histogram
 from samespot.overlap.rules import label_pairs
 from samespot.places.table import Places
 from samespot.training.batches import Batches
+from samespot.training.drawn import counts, drawn_similarities
 from samespot.training.options import TrainingOptions
 from samespot.training.sets import LabelledSet
 

@@ -9,7 +9,7 @@ from torchvision.models import vgg
 from samespot.cli.models import convert as convert_command
 from samespot.errors import InputError
 from samespot.images.preprocess import Preprocessing
-from samespot.model.convert import convert_reference
+from samespot.model.convert import convert
 from samespot.model.network import PlaceNet
 
 RESNETS = {
@@ -65,7 +65,7 @@ def reference(name: str, pool: str = "gem") -> Reference:
 
 def check_conversion(net: Reference, saved: dict, folder, backbone: str) -> None:
     torch.save(saved, folder / "reference.pth")
-    converted = convert_reference(folder / "reference.pth", folder / "model")
+    converted = convert(folder / "reference.pth", folder / "model")[0]
     assert converted.backbone == backbone
     images = torch.randn((2, 3, 64, 96), generator=torch.Generator().manual_seed(2))
     with torch.no_grad():
@@ -91,7 +91,7 @@ def test_average_pooling_of_a_parallel_checkpoint(name, tmp_path):
 def test_the_folder_carries_the_references_preprocessing(tmp_path):
     net = reference("resnet18")
     torch.save({"state_dict": net.state_dict()}, tmp_path / "reference.pth")
-    convert_reference(tmp_path / "reference.pth", tmp_path / "model")
+    convert(tmp_path / "reference.pth", tmp_path / "model")
     back = PlaceNet.load(tmp_path / "model")
     assert back.preprocessing == Preprocessing(
         size=(480, 640),
@@ -136,7 +136,7 @@ def test_names_that_do_not_fit_are_listed(resnet_state, tmp_path, remove, add, m
         state[add] = torch.zeros(1)
     torch.save({"state_dict": state}, tmp_path / "x.pth")
     with pytest.raises(InputError, match=match):
-        convert_reference(tmp_path / "x.pth", tmp_path / "model")
+        convert(tmp_path / "x.pth", tmp_path / "model")
     assert not (tmp_path / "model").exists()
 
 
@@ -145,7 +145,7 @@ def test_an_exponent_that_pools_nothing_is_refused(resnet_state, tmp_path, p):
     state = {**resnet_state, "pool.p": torch.tensor([p])}
     torch.save({"state_dict": state}, tmp_path / "x.pth")
     with pytest.raises(InputError, match=rf"pool\.p is {p:g}, expected a number above 0"):
-        convert_reference(tmp_path / "x.pth", tmp_path / "model")
+        convert(tmp_path / "x.pth", tmp_path / "model")
     assert not (tmp_path / "model").exists()
 
 
@@ -153,7 +153,7 @@ def test_a_tensor_under_two_names_is_refused(resnet_state, tmp_path):
     state = {**resnet_state, "backbone.conv1.weight": torch.zeros((64, 3, 7, 7))}
     torch.save({"state_dict": state}, tmp_path / "x.pth")
     with pytest.raises(InputError, match="1 tensors are there under two names"):
-        convert_reference(tmp_path / "x.pth", tmp_path / "model")
+        convert(tmp_path / "x.pth", tmp_path / "model")
 
 
 def test_the_command_says_what_was_assumed(resnet_state, tmp_path, capsys):
@@ -177,16 +177,16 @@ def test_the_command_says_what_was_assumed(resnet_state, tmp_path, capsys):
 def test_wishes_that_contradict_the_file_are_refused(resnet_state, tmp_path, options, match):
     torch.save({"state_dict": resnet_state}, tmp_path / "x.pth")
     with pytest.raises(InputError, match=match):
-        convert_reference(tmp_path / "x.pth", tmp_path / "model", **options)
+        convert(tmp_path / "x.pth", tmp_path / "model", **options)
 
 
 def test_pooling_that_the_file_does_not_name_is_noted(resnet_state, tmp_path):
     state = {key: tensor for key, tensor in resnet_state.items() if key != "pool.p"}
     torch.save({"state_dict": state}, tmp_path / "x.pth")
-    assumed = convert_reference(tmp_path / "x.pth", tmp_path / "gap")
+    assumed = convert(tmp_path / "x.pth", tmp_path / "gap")[0]
     assert assumed.pool_name == "gap"
     assert any("average pooling was assumed" in note for note in assumed.notes)
-    told = convert_reference(tmp_path / "x.pth", tmp_path / "max", pool="max")
+    told = convert(tmp_path / "x.pth", tmp_path / "max", pool="max")[0]
     assert told.pool_name == "max"
     with pytest.raises(InputError, match=r"no pool\.p"):
-        convert_reference(tmp_path / "x.pth", tmp_path / "gem", pool="gem")
+        convert(tmp_path / "x.pth", tmp_path / "gem", pool="gem")

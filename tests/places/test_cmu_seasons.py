@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from samespot.errors import InputError
 from samespot.places import cmu_seasons
@@ -24,15 +23,14 @@ def write(root, name, text):
 
 
 @pytest.fixture
-def root(tmp_path):
+def root(tmp_path, save_images):
     database = f"{A} {LOOKS_NORTH} -85.5 55.25 -3\n{B} {LOOKS_WEST} 1 2 3\n"
     write(tmp_path, "slice2/ground-truth-database-images-slice2.txt", database)
     write(tmp_path, "slice2/camera-poses/c0_1.txt", f"{Q1} {LOOKS_NORTH} 10 20 30\n")
     write(tmp_path, "slice2/camera-poses/c1_2.txt", "")  # the release has empty ones
     write(tmp_path, "slice2/test-images-slice2.txt", f"{Q2}\n{Q3}\n")
-    for split, name in (("database", A), ("database", B), ("query", Q1), ("query", Q2), ("query", Q3)):
-        (tmp_path / "slice2" / split).mkdir(exist_ok=True)
-        Image.new("RGB", (8, 8)).save(tmp_path / "slice2" / split / name)
+    save_images(tmp_path / "slice2/database", [A, B])
+    save_images(tmp_path / "slice2/query", [Q1, Q2, Q3])
     write(tmp_path, "slice17/ground-truth-database-images-slice17.txt", f"{A} {LOOKS_NORTH} 0 0 0\n")
     return tmp_path
 

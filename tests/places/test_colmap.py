@@ -4,7 +4,6 @@ import struct
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from samespot.errors import InputError
 from samespot.places import colmap
@@ -94,12 +93,9 @@ def write_binary(folder, cameras=CAMERAS, images=IMAGES, points=POINTS):
 
 
 @pytest.fixture(params=[write_text, write_binary], ids=["text", "binary"])
-def root(request, tmp_path):
+def root(request, tmp_path, save_images):
     request.param(tmp_path / "sparse/0")
-    for _, _, name, _ in IMAGES.values():
-        path = tmp_path / "images" / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        Image.new("RGB", (8, 8)).save(path)
+    save_images(tmp_path / "images", [name for _, _, name, _ in IMAGES.values()])
     return tmp_path
 
 

@@ -100,7 +100,7 @@ def test_broken_files_are_told(tmp_path):
     for broken in (whole[: len(whole) // 2], b"nothing of the kind", b""):
         path.write_bytes(broken)
         with pytest.raises(
-            InputError, match=r"a\.mat: not a readable MATLAB file \(.+\); fetch it anew"
+            InputError, match=r"a\.mat: not a readable MATLAB file \(.+\); fetch it again"
         ) as error:
             read_listing(path, "database")
         assert "\n" not in str(error.value)
@@ -115,7 +115,7 @@ def test_broken_73_files_are_told(tmp_path):
     path = save_73(tmp_path / "a.mat")
     whole = path.read_bytes()
     path.write_bytes(whole[:1500])
-    with pytest.raises(InputError, match=r"a\.mat: not a readable MATLAB 7\.3 file \(.+\); fetch it anew"):
+    with pytest.raises(InputError, match=r"a\.mat: not a readable MATLAB 7\.3 file \(.+\); fetch it again"):
         read_listing(path, "database")
     with h5py.File(path, "w", userblock_size=512) as file:
         file["other"] = 1

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from samespot.errors import InputError
 from samespot.places import pittsburgh
@@ -23,14 +22,8 @@ def save_listing(save_struct):
     return save
 
 
-def save_images(folder, names):
-    for name in names:
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        Image.new("RGB", (8, 8)).save(folder / name)
-
-
 @pytest.fixture
-def root(tmp_path, save_listing):
+def root(tmp_path, save_listing, save_images):
     save_listing(tmp_path / "datasets/pitts30k_test.mat")
     save_images(tmp_path, MAP)
     save_images(tmp_path / "queries_real", QUERIES)
@@ -65,7 +58,7 @@ def test_queries_have_a_folder_of_their_own(root):
     assert places.table["split"].tolist() == ["query"] * 2
 
 
-def test_the_folders_of_netvlad_itself_are_found(tmp_path, save_listing):
+def test_the_folders_of_netvlad_itself_are_found(tmp_path, save_listing, save_images):
     save_listing(tmp_path / "pitts30k_test.mat")
     save_images(tmp_path / "images", MAP)
     save_images(tmp_path / "queries", QUERIES)
@@ -91,7 +84,7 @@ def test_the_positions_lie_in_pittsburgh(root):
     np.testing.assert_allclose(longitude, -80.0, atol=0.01)
 
 
-def test_images_named_with_at_signs_are_read_too(tmp_path):
+def test_images_named_with_at_signs_are_read_too(tmp_path, save_images):
     name = "@0584825.96@4477141.50@17@T@040.44060@-079.99980@000829@35@@@@@@pitch2_yaw12@.jpg"
     save_images(tmp_path / "images/test/database", [name])
     save_images(tmp_path / "images/test/queries", [name])
@@ -104,7 +97,7 @@ def test_images_named_with_at_signs_are_read_too(tmp_path):
     assert places.projection == "EPSG:32617"
 
 
-def test_other_images_named_with_at_signs_are_not_pittsburgh(tmp_path):
+def test_other_images_named_with_at_signs_are_not_pittsburgh(tmp_path, save_images):
     save_images(tmp_path / "images/test/database", ["@0381418.23@3946450.42@54@S@@@x@00@@@@@@@.jpg"])
     assert pittsburgh.parts(tmp_path) == []
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from samespot.errors import InputError
 from samespot.places import robotcar
@@ -21,22 +20,16 @@ def write(root, name, text):
     path.write_text(text)
 
 
-def photo(root, name):
-    path = root / "images" / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    Image.new("RGB", (8, 8)).save(path)
-
-
 @pytest.fixture
-def root(tmp_path):
+def root(tmp_path, save_images):
     reference = f"./overcast-reference/rear/1417178853389469.png 400 {LOOKS_NORTH} 1 2 3 0 0\n"
     write(tmp_path, NVM, f"NVM_V3\n\n1\n{reference}\n0\n")
     write(tmp_path, "robotcar_v2_train.txt", f"night/rear/1418236792859751.jpg {LOOKS_EAST_MATRIX}\n")
     write(
         tmp_path, "robotcar_v2_test.txt", "dusk/rear/1424450350000000.jpg\nsnow/rear/1422955167402675.jpg\n"
     )
-    for name in ("overcast-reference/rear/1417178853389469", "night/rear/1418236792859751"):
-        photo(tmp_path, f"{name}.jpg")
+    photos = ("overcast-reference/rear/1417178853389469.jpg", "night/rear/1418236792859751.jpg")
+    save_images(tmp_path / "images", photos)
     return tmp_path
 
 

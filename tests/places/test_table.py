@@ -107,7 +107,7 @@ BROKEN = {
         "places.csv row 1: heading 360 is not in [0, 360) (1 such rows); pass `wrap_headings` to accept it"
     ),
     "image,easting,northing,heading\na.jpg,1,2,0\nb.jpg,1,2,0\na.jpg,3,4,0\na.jpg,3,4,0\n": (
-        "places.csv row 3: image a.jpg stands in the table twice (2 repeated rows); keep one row an image"
+        "places.csv row 3: image a.jpg stands in the table twice (2 repeated rows); keep one row per image"
     ),
     "image,easting,northing,heading\na.jpg,1,2,0\n,1,2,0\n": (
         "places.csv row 2: no image name (1 rows lack one); fill them in or delete them"
@@ -231,7 +231,7 @@ def test_metres_win_over_degrees_unless_zones_are_mixed(csv, tmp_path):
     assert "zone" not in two.table
     assert two.notes == (
         f"{tmp_path}/places.csv: eastings were of different UTM zones (30U, 31U);"
-        " projected anew from latitude and longitude",
+        " projected again from latitude and longitude",
     )
 
 
@@ -549,3 +549,17 @@ def test_poses_are_given_or_their_lack_is_told():
     assert (
         str(error.value) == "/data: no 6DOF pose in this table: it lacks the columns qw, qx, qy, qz, ty, tz"
     )
+
+
+def test_a_split_is_the_word_in_the_file_also_where_it_is_a_number(tmp_path):
+    """Columns of numbers become 0 and 1, or with gaps 0.0 and 1.0."""
+    for splits, gaps in (("0 1 1", 0), ("0 1 1 -", 1), ("train map map", 0)):
+        words = ["" if word == "-" else word for word in splits.split()]
+        lines = [f"{i}.jpg,{i},0,0,{word}" for i, word in enumerate(words)]
+        (tmp_path / "p.csv").write_text("\n".join(["image,easting,northing,heading,split", *lines]) + "\n")
+        places = Places.read(tmp_path / "p.csv", missing_images="ignore")
+        assert places.of_split(words[1]).table["image"].tolist() == ["1.jpg", "2.jpg"]
+        assert len(places) == 3 + gaps
+        with pytest.raises(InputError, match=rf"no image with split 'x'; there are {'0, 1' if gaps else ''}"):
+            places.of_split("x")
+    assert places.of_split("train").table["image"].tolist() == ["0.jpg"]

@@ -4,7 +4,6 @@ import json
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from samespot.errors import InputError
 from samespot.places import tb_places
@@ -22,12 +21,10 @@ def index(root, part="W17", **changes):
 
 
 @pytest.fixture
-def root(tmp_path):
+def root(tmp_path, save_images):
     index(tmp_path)
     index(tmp_path, "R17")
-    for name in NAMES:
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        Image.new("RGB", (8, 8)).save(tmp_path / name)
+    save_images(tmp_path, NAMES)
     return tmp_path
 
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from samespot.errors import InputError
 from samespot.places import tokyo
@@ -36,14 +35,8 @@ def save_listing(save_struct):
     return save
 
 
-def save_images(folder, names):
-    for name in names:
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        Image.new("RGB", (8, 8)).save(folder / name)
-
-
 @pytest.fixture
-def root(tmp_path, save_listing):
+def root(tmp_path, save_listing, save_images):
     save_listing(tmp_path / "datasets/tokyo247.mat", MAP, QUERIES)
     stamps = {"dbTimeStamp": np.array([[201306]]), "qTimeStamp": np.array([[201503]])}
     save_listing(tmp_path / "datasets/tokyoTM_train.mat", TM_MAP, TM_QUERIES, **stamps)
@@ -113,7 +106,7 @@ def test_the_projection_is_the_one_that_time_machine_names_agree_with():
     ("folder", "suffix"),
     [("images", ".jpg"), ("database_gsv_vga", ".png"), ("tokyo247/images", ".png"), ("", ".png")],
 )
-def test_map_images_are_found_where_copies_have_them(tmp_path, folder, suffix, save_listing):
+def test_map_images_are_found_where_copies_have_them(tmp_path, folder, suffix, save_listing, save_images):
     save_listing(tmp_path / "tokyo247.mat", MAP, QUERIES)
     save_images(tmp_path / folder, [name.replace(".jpg", suffix) for name in MAP])
     places = tokyo.read(tmp_path, "tokyo247/database", missing_images="error")
@@ -121,7 +114,7 @@ def test_map_images_are_found_where_copies_have_them(tmp_path, folder, suffix, s
 
 
 @pytest.mark.parametrize("folder", ["query", "tokyo247/query", "query/247query_subset_v2"])
-def test_query_images_are_found_where_copies_have_them(tmp_path, folder, save_listing):
+def test_query_images_are_found_where_copies_have_them(tmp_path, folder, save_listing, save_images):
     save_listing(tmp_path / "tokyo247.mat", MAP, QUERIES)
     save_images(tmp_path / folder, QUERIES)
     places = tokyo.read(tmp_path, "tokyo247/query", missing_images="error")

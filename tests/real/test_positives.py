@@ -9,7 +9,7 @@ from samespot.evaluation.protocols import protocol_named
 from samespot.overlap.rules import label_pairs
 from samespot.overlap.task import preset_tasks
 from samespot.places.table import Places
-from samespot.training.validation_sets import campus_east
+from samespot.training.validation_sets import preset_validation
 
 
 def placed(metres):
@@ -35,7 +35,7 @@ def test_every_query_has_the_positives_of_an_exact_radius_search(real_data, name
 def test_campus_east_is_what_training_validates_on(real_data):
     (case,) = protocol_named("campus-east").cases(real_data / "campus")
     east = [task for task in preset_tasks("campus", real_data / "campus") if task.name == "east"]
-    validation = campus_east(east)
+    validation = preset_validation("campus", east)
     assert case.counted.sum() == 523
     assert (len(case.queries), len(case.places)) == (524, 1519)
     assert [rows.tolist() for rows in case.positives] == [rows.tolist() for rows in validation.positives]

@@ -48,7 +48,7 @@ def test_results_that_are_there_are_judged_and_written(reproduction, results, tm
     assert "does not hold" in printed
     verdicts = {one["id"]: one for one in json.loads(facts.read_text())["claims"]}
     assert verdicts["two-blocks"]["verdict"] == "does not hold"
-    assert verdicts["abc-beat-d"]["verdict"] == "cannot tell"  # B and C are not run
+    assert verdicts["abc-beat-d"]["verdict"] == "inconclusive"  # B and C are not run
     assert verdicts["whitening-helps"]["verdict"] == "not run"
     first = next(one for one in verdicts["abc-beat-d"]["comparisons"] if one["verdict"] == "holds")
     assert first["interval"]["value"] == pytest.approx(0.4)

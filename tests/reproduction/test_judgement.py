@@ -35,23 +35,24 @@ def claim(*comparisons):
 def test_words_for_an_interval():
     assert word_for(Interval(0.1, 0.01, 0.2, 9), 0.0) == "holds"
     assert word_for(Interval(-0.1, -0.2, -0.01, 9), 0.0) == "does not hold"
-    assert word_for(Interval(0.1, -0.01, 0.2, 9), 0.0) == "cannot tell"
+    assert word_for(Interval(0.1, -0.01, 0.2, 9), 0.0) == "inconclusive"
     assert word_for(Interval(-0.01, -0.02, 0.0, 9), -0.03) == "holds"
     assert word_for(Interval(-0.05, -0.06, -0.04, 9), -0.03) == "does not hold"
 
 
 def test_one_word_for_several():
     assert overall(["holds", "holds"]) == "holds"
-    assert overall(["holds", "cannot tell"]) == "cannot tell"
-    assert overall(["holds", "cannot tell", "does not hold"]) == "does not hold"
-    assert overall(["holds", "not run"]) == "cannot tell"
+    assert overall(["holds", "inconclusive"]) == "inconclusive"
+    assert overall(["holds", "inconclusive", "does not hold"]) == "does not hold"
+    assert overall(["holds", "not run"]) == "inconclusive"
     assert overall(["does not hold", "not run"]) == "does not hold"
     assert overall(["not run", "not run"]) == "not run"
     assert overall([]) == "not run"
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "word"), [(0.8, 0.5, "holds"), (0.5, 0.8, "does not hold"), (0.5, 0.5, "cannot tell")]
+    ("first", "second", "word"),
+    [(0.8, 0.5, "holds"), (0.5, 0.8, "does not hold"), (0.5, 0.5, "inconclusive")],
 )
 def test_better(seeds, first, second, word):
     line = judged(Better("a − b", side("a"), side("b")), seeds("a", first), seeds("b", second))
@@ -71,7 +72,7 @@ def test_a_match_may_be_a_little_below(seeds):
 
 def test_seeds_that_disagree_make_it_uncertain(result, seeds):
     apart = [result("a", share, seed) for seed, share in enumerate((0.9, 0.5, 0.4))]
-    assert judged(Better("", side("a"), side("b")), apart, seeds("b", 0.5)).word == "cannot tell"
+    assert judged(Better("", side("a"), side("b")), apart, seeds("b", 0.5)).word == "inconclusive"
     assert (
         judged(Better("", side("a"), side("b")), apart[:1], seeds("b", 0.5)).word == "holds"
     )  # of one seed only
@@ -163,7 +164,7 @@ def test_cost_is_all_that_training_took(seeds):
 def test_cost_that_is_a_fraction_with_some_seeds_only(result, seeds):
     some = [result("a", 0.5, seed, cost=Cost(seconds, 1000, 2000)) for seed, seconds in enumerate((1.0, 9.0))]
     line = judged(Cheaper("", side("a"), side("b"), "seconds"), some, seeds("b", 0.5, 2))
-    assert line.word == "cannot tell"
+    assert line.word == "inconclusive"
 
 
 def test_prices_of_other_seeds_and_rates_are_compared(result):
@@ -205,7 +206,7 @@ def test_seconds_of_other_devices_or_of_busy_ones_are_not_compared(seeds):
     busy = [replace(run, cost=replace(run.cost, seconds=0.0)) for run in theirs]
     assert judged(comparison, ours, busy).word == "not run"
     one = judged(comparison, ours, [theirs[0], *busy[1:]])
-    assert (one.word, one.sides[-1]) == ("cannot tell", "3 and 1 runs")  # three of each decide
+    assert (one.word, one.sides[-1]) == ("inconclusive", "3 and 1 runs")  # three of each decide
     mixed = judged(
         comparison, [*ours, *(replace(run, seed=9, facts={"device": "CPU"}) for run in ours)], theirs
     )
@@ -216,7 +217,7 @@ def test_seconds_of_other_devices_or_of_busy_ones_are_not_compared(seeds):
 def test_nothing_is_decided_before_all_rates_are_tried(seeds):
     better = Better("", side("a"), Side(("slow", "fast")))
     some = judged(better, seeds("a", 0.9), seeds("slow", 0.3))
-    assert (some.word, some.needs) == ("cannot tell", ("fast",))
+    assert (some.word, some.needs) == ("inconclusive", ("fast",))
     assert judged(better, seeds("a", 0.9), seeds("slow", 0.3), seeds("fast", 0.4)).word == "holds"
 
 
@@ -243,7 +244,7 @@ def test_calibration(result):
     asked = Calibrated("", side("a"), "calibration", 0.1)
     assert judged(asked, made(0.04, 0.05, 0.045)).word == "holds"
     assert judged(asked, made(0.3, 0.31, 0.32)).word == "does not hold"
-    assert judged(asked, made(0.02, 0.1, 0.14)).word == "cannot tell"
+    assert judged(asked, made(0.02, 0.1, 0.14)).word == "inconclusive"
     assert judged(asked, [result("a", 0.5)]).word == "not run"
 
 
@@ -251,7 +252,7 @@ def test_a_claim_says_what_is_missing_and_judges_the_rest(seeds):
     both = claim(Better("x", side("a"), side("b")), Better("y", side("a"), side("c")))
     runs = [*seeds("a", 0.9), *seeds("b", 0.5)]
     verdict = judge_all([both], runs).verdicts[0]
-    assert verdict.word == "cannot tell"
+    assert verdict.word == "inconclusive"
     assert judge_all([both], runs, beyond={"c"}).verdicts[0].word == "holds"  # it cannot be run here
     assert [line.words for line in verdict.judged] == ["x"]
     assert verdict.needs == ("c",)
@@ -300,7 +301,7 @@ def test_an_average_decides_nothing(seeds):
     """All must hold, however clear it is on the whole."""
     results = by_experiment([*seeds("x/a", 0.9), *seeds("x/b", 0.5), *seeds("x/c", 0.9)])
     verdict = claim(alike("x/a", "x/b"), alike("x/a", "x/c")).judge(results)
-    assert (verdict.word, verdict.averages[0].word) == ("cannot tell", "holds")
+    assert (verdict.word, verdict.averages[0].word) == ("inconclusive", "holds")
 
 
 def test_an_average_allows_as_much_as_its_comparisons(seeds):
@@ -324,9 +325,9 @@ def test_there_is_no_average_of_one_of_what_is_not_run_or_of_unequal_seeds(seeds
 
 
 def test_an_interval_that_is_printed_from_zero_on_tells_nothing():
-    assert word_for(Interval(0.06, 0.0004, 0.1, 9), 0.0) == "cannot tell"
+    assert word_for(Interval(0.06, 0.0004, 0.1, 9), 0.0) == "inconclusive"
     assert word_for(Interval(0.06, 0.0006, 0.1, 9), 0.0) == "holds"
-    assert word_for(Interval(-0.06, -0.1, -0.0304, 9), -0.03) == "cannot tell"
+    assert word_for(Interval(-0.06, -0.1, -0.0304, 9), -0.03) == "inconclusive"
 
 
 def test_calibration_tells_how_well_pairs_are_told_apart(result):

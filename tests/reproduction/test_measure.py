@@ -14,7 +14,7 @@ from reproduction.scores import OVER_DISTANCE, OVER_OVERLAP, per_query
 from samespot.evaluation.protocols import protocol_named
 from samespot.evaluation.run import evaluate_cases
 from samespot.retrieval.descriptors import Descriptors
-from samespot.training.trainer import build_net
+from samespot.training.network import build_net
 
 TINY = {"backbone": "test_resnet.r160_in1k", "pretrained": False, "pool": "gem"}
 GRADED = Experiment(
@@ -102,9 +102,9 @@ def test_whitened_and_calibrated_on_what_was_asked(done):
 
 
 def test_frozen_features_are_computed_once(bench, done, monkeypatch):
-    from samespot.training import trainer
+    from samespot.training import feed
 
-    monkeypatch.setattr(trainer, "keep_features", lambda *_, **__: pytest.fail("computed again"))
+    monkeypatch.setattr(feed, "keep_features", lambda *_, **__: pytest.fail("computed again"))
     again = bench.run(GRADED, 0)
     assert again.to_dict()["answers"] == done[1].results[0].to_dict()["answers"]
 
@@ -142,13 +142,13 @@ def test_a_run_begun_on_another_device_or_with_weights_elsewhere_starts_anew(ben
         (run / "begun").touch()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("reproduction.measure.train", stopped)
+    monkeypatch.setattr("reproduction.measure.train_network", stopped)
     for where in ("cpu", "cpu", "cuda"):
         there = (folder / "run" / "begun").exists()
         options = bench.options(GRADED, 3).with_changes(device=where)
         kept = []
         monkeypatch.setattr(
-            "reproduction.measure.train",
+            "reproduction.measure.train_network",
             lambda o, s, run, kept=kept, **_: (kept.append((run / "begun").exists()), stopped(o, s, run)),
         )
         with pytest.raises(KeyboardInterrupt):
@@ -159,7 +159,7 @@ def test_a_run_begun_on_another_device_or_with_weights_elsewhere_starts_anew(ben
 def test_a_gpu_is_warmed_up_once_for_each_kind_of_step(bench, monkeypatch, tmp_path):
     """What its libraries try at first is no part of the cost; another rate or seed is the same kind."""
     seen = []
-    monkeypatch.setattr("reproduction.measure.train", lambda options, *_, **__: seen.append(options))
+    monkeypatch.setattr("reproduction.measure.train_network", lambda options, *_, **__: seen.append(options))
     other = Bench(bench.sets, tmp_path, {}, device="cpu")
     options = other.options(GRADED)
     other._warm_up(options, [])

@@ -60,9 +60,9 @@ def test_the_whole_matrix_was_run(page):
 
 def test_what_did_not_reproduce_is_explained_by_figures_that_are_there(page):
     """Those of the claim's own comparisons or of the comparators, unless a command that prints them is named."""
-    parts = re.split(r"\n(?=\*\*\[)", section(page, "What did not reproduce, or cannot be told"))[1:]
+    parts = re.split(r"\n(?=\*\*\[)", section(page, "What did not reproduce, or is inconclusive"))[1:]
     table, comparators = section(page, "Claims"), section(page, "Comparators")
-    assert len(parts) == table.count("| ✗ does not hold |") + table.count("| ? cannot tell |") > 0
+    assert len(parts) == table.count("| ✗ does not hold |") + table.count("| ? inconclusive |") > 0
     for part in parts:
         name = re.search(r"\]\(#([^)]+)\)", part).group(1)
         row = next(line for line in table.splitlines() if f"(#{name})" in line)

@@ -7,7 +7,7 @@ from reproduction.experiment import Experiment, Store
 from reproduction.matrix import LOSSES, experiments
 from reproduction.run import Run, chosen, planned, run_matrix, seconds_left
 from samespot.errors import InputError
-from samespot.training.checkpoints import StopRequested
+from samespot.training.stopping import StopRequested
 
 A, B, AS_IT_COMES = Experiment("x", "a"), Experiment("x", "b"), Experiment("x", "c", trained=False)
 

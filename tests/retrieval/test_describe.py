@@ -2,7 +2,6 @@
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -330,10 +329,8 @@ Path(given["out"] + "-meta-" + rank).write_text(json.dumps(kept.meta))
 def test_two_processes_give_what_one_gives(net, places, tmp_path):
     (places.root / "6-0.jpg").write_bytes(b"")
     one = on_cpu(net, places, on_bad_image="skip")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    launcher = ["-m", "torch.distributed.run", "--nproc_per_node=2", f"--master_port={port}"]
+    # torchrun finds a free port by itself: one that is looked for here may be taken before it starts
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
     given = {**saved(net, places, tmp_path), "out": str(tmp_path / "d")}
     done = run(BOTH, given, tmp_path, *launcher)
     assert done.returncode == 0, done.stderr[-3000:]

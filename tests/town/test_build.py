@@ -10,11 +10,12 @@ from PIL import Image
 from samespot import Places
 from samespot.errors import InputError
 from samespot.overlap.cloud import read_depth
+from samespot.overlap.rules import label_scene
 from samespot.town.build import REACH, build_town
 from samespot.town.noise import Noise
 from samespot.town.overlap import Views, true_overlap
 from samespot.town.plan import inside, make_plan
-from samespot.town.truth import exact_places, label_town, read_description, town_cameras, town_scene
+from samespot.town.truth import exact_places, read_description, town_cameras, town_scene
 
 SIZE = (60, 80)
 ASKED = {"seed": 5, "visits": 3, "size": SIZE, "photos_per_visit": 70}
@@ -108,7 +109,7 @@ def test_the_description_says_what_was_built(town):
 
 def test_3d_labels_of_the_town_go_with_true_overlap(town, views):
     some = town.select(np.arange(0, len(town), 2))
-    labels = label_town(some, some, town_scene(town, voxel=1.0))
+    labels = label_scene(some, some, town_scene(town, voxel=1.0), occlusion="depth")
     rows = np.arange(0, len(town), 2)
     pairs = [(i, j) for i in range(len(some)) for j in labels.row(i)[0] if i < j]
     iou = np.array([labels.row(i)[1][labels.row(i)[0] == j][0] for i, j in pairs])

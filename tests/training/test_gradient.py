@@ -1,7 +1,5 @@
 """The gradient of a batch: whole, in parts, or through plain autograd, it is one and the same."""
 
-import contextlib
-
 import numpy as np
 import pytest
 import torch
@@ -32,7 +30,7 @@ def net() -> PlaceNet:
 
 
 def learner(net, options, **changes):
-    return Learner(net, options.with_changes(**changes), CPU, contextlib.nullcontext)
+    return Learner(net, options.with_changes(**changes), CPU)
 
 
 def gradient(net) -> torch.Tensor:
@@ -204,7 +202,7 @@ def test_bf16_keeps_descriptors_and_gradients_in_float32(net, tiny, photo_set):
     batch, loaded = batch_and_images(photo_set, "A")
     learner(net, tiny).backward(batch, loaded)
     exact = gradient(net)
-    half = Learner(net, tiny, CPU, lambda: torch.autocast("cpu", torch.bfloat16), half=torch.bfloat16)
+    half = Learner(net, tiny, CPU, half=torch.bfloat16)
     assert half.frozen(loaded.values).dtype == torch.bfloat16
     assert half.describe(half.frozen(loaded.values)).dtype == torch.float32
     half.backward(batch, loaded)

@@ -11,10 +11,11 @@ import pytest
 import torch
 
 from samespot.model.checkpoint import read_tensors
-from samespot.training.checkpoints import Checkpoints, TrainingStopped
+from samespot.training.checkpoints import Checkpoints
 from samespot.training.gradient import Learner
 from samespot.training.logbook import read_metrics
-from samespot.training.trainer import train
+from samespot.training.loop import train_network
+from samespot.training.stopping import TrainingStopped
 
 SLOW_RUN = """
 import json, sys, time
@@ -23,7 +24,7 @@ from samespot.places.table import Places
 from samespot.training.gradient import Learner
 from samespot.training.options import TrainingOptions
 from samespot.training.sets import LabelledSet
-from samespot.training.trainer import train
+from samespot.training.loop import train_network
 given = json.loads(sys.argv[1])
 table = Places.read(given["places"])
 street = LabelledSet(table, table, PairLabels.open(given["labels"]))
@@ -32,7 +33,7 @@ def slow(self, batch, loaded):
     time.sleep(0.15)
     return quick(self, batch, loaded)
 Learner.backward = slow
-train(TrainingOptions.from_dict(given["options"]), [street], given["run"], progress=False)
+train_network(TrainingOptions.from_dict(given["options"]), [street], given["run"])
 """
 
 
@@ -86,7 +87,7 @@ def test_kill_9_and_resume_is_bit_for_bit_the_unbroken_run(tiny, photo_set, tmp_
         drop_pairs=40,
         on_bad_image="skip",
     )
-    train(options, [photo_set], tmp_path / "unbroken", progress=False)
+    train_network(options, [photo_set], tmp_path / "unbroken")
     run = tmp_path / "killed"
     process = start_run(options, photo_set, tmp_path, run)
     wait_for_step(process, run, 6)
@@ -97,7 +98,7 @@ def test_kill_9_and_resume_is_bit_for_bit_the_unbroken_run(tiny, photo_set, tmp_
     assert kept[-1] < 12
     assert not (run / "last").exists()
 
-    result = train(options, [photo_set], run, resume=True, progress=False)
+    result = train_network(options, [photo_set], run, resume=True)
     assert result.steps == 12
     unbroken, resumed = tensors_of(tmp_path / "unbroken"), tensors_of(run)
     assert unbroken.keys() == resumed.keys()
@@ -114,7 +115,7 @@ def test_kill_9_and_resume_is_bit_for_bit_the_unbroken_run(tiny, photo_set, tmp_
 def test_any_step_can_be_the_last_one(tiny, photo_set, tmp_path, monkeypatch, changes):
     """The same without a process: the run breaks off at each step in turn, also between two logs."""
     options = tiny.with_changes(steps=7, checkpoint_every=2, log_every=3, images_in_memory="host", **changes)
-    train(options, [photo_set], tmp_path / "unbroken", progress=False)
+    train_network(options, [photo_set], tmp_path / "unbroken")
     expected, losses = (
         tensors_of(tmp_path / "unbroken"),
         [m["loss"] for m in read_metrics(tmp_path / "unbroken")],
@@ -130,9 +131,9 @@ def test_any_step_can_be_the_last_one(tiny, photo_set, tmp_path, monkeypatch, ch
         run = tmp_path / str(broken_at)
         monkeypatch.setattr(Learner, "backward", breaks)
         with pytest.raises(KeyboardInterrupt):
-            train(options, [photo_set], run, progress=False)
+            train_network(options, [photo_set], run)
         monkeypatch.setattr(Learner, "backward", quick)
-        train(options, [photo_set], run, resume=True, progress=False)
+        train_network(options, [photo_set], run, resume=True)
         resumed = tensors_of(run)
         assert all(torch.equal(expected[name], resumed[name]) for name in expected)
         assert [m["loss"] for m in read_metrics(run)] == losses
@@ -148,6 +149,6 @@ def test_a_polite_stop_keeps_the_step_it_was_at(tiny, photo_set, tmp_path, monke
 
     monkeypatch.setattr(Learner, "backward", asked_to_stop)
     with pytest.raises(TrainingStopped, match="stopped at step 2, as asked"):
-        train(tiny, [photo_set], tmp_path / "run", progress=False)
+        train_network(tiny, [photo_set], tmp_path / "run")
     assert Checkpoints(tmp_path / "run" / "checkpoints").steps() == [2]
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL

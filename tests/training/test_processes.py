@@ -1,7 +1,6 @@
 """Two processes that share each batch learn what one process learns from it."""
 
 import json
-import socket
 import subprocess
 import sys
 
@@ -12,7 +11,7 @@ import torch
 from samespot.model.checkpoint import read_tensors
 from samespot.training.checkpoints import Checkpoints
 from samespot.training.logbook import read_metrics
-from samespot.training.trainer import train
+from samespot.training.loop import train_network
 from samespot.training.validation import Validation
 
 BOTH = """
@@ -21,7 +20,7 @@ from samespot.overlap.labels import PairLabels
 from samespot.places.table import Places
 from samespot.training.options import TrainingOptions
 from samespot.training.sets import LabelledSet
-from samespot.training.trainer import train
+from samespot.training.loop import train_network
 from samespot.training.validation import Validation
 given = json.loads(sys.argv[1])
 table = Places.read(given["places"])
@@ -29,7 +28,7 @@ street = LabelledSet(table, table, PairLabels.open(given["labels"]))
 found = Validation.within(table.select([0, 4, 8]), table.select([1, 2, 3, 5, 6, 7, 9, 10, 11]), 13.0, ks=(1, 5))
 for name, options in given["options"].items():
     run = given["folder"] + "/" + name
-    train(TrainingOptions.from_dict(options), [street], run, validation=found, progress=False)
+    train_network(TrainingOptions.from_dict(options), [street], run, validation=found)
 """
 
 
@@ -38,11 +37,11 @@ import json, os, signal, sys
 from pathlib import Path
 from samespot.overlap.labels import PairLabels
 from samespot.places.table import Places
-from samespot.training.checkpoints import TrainingStopped
+from samespot.training.stopping import TrainingStopped
 from samespot.training.gradient import Learner
 from samespot.training.options import TrainingOptions
 from samespot.training.sets import LabelledSet
-from samespot.training.trainer import train
+from samespot.training.loop import train_network
 given = json.loads(sys.argv[1])
 table = Places.read(given["places"])
 street = LabelledSet(table, table, PairLabels.open(given["labels"]))
@@ -54,7 +53,7 @@ def asked(self, batch, loaded):
     return quick(self, batch, loaded)
 Learner.backward = asked
 try:
-    train(TrainingOptions.from_dict(given["options"]), [street], given["folder"] + "/run", progress=False)
+    train_network(TrainingOptions.from_dict(given["options"]), [street], given["folder"] + "/run")
 except TrainingStopped as error:
     Path(given["folder"], "said-" + rank).write_text(str(error))
 """
@@ -63,10 +62,8 @@ except TrainingStopped as error:
 def run_twice(script, given, folder):
     """Let two processes run a script."""
     (folder / "both.py").write_text(script)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node=2", f"--master_port={port}"]
+    # torchrun finds a free port by itself: one that is looked for here may be taken before it starts
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
     done = subprocess.run(
         [*launcher, str(folder / "both.py"), json.dumps(given)], capture_output=True, text=True, timeout=300
     )
@@ -106,7 +103,7 @@ def test_the_same_losses_and_weights_as_one_process(two_processes, photo_set, tm
     table = photo_set.queries
     places = table.select([1, 2, 3, 5, 6, 7, 9, 10, 11])
     found = Validation.within(table.select([0, 4, 8]), places, 13.0, ks=(1, 5))
-    train(options[name], [photo_set], tmp_path / "one", validation=found, progress=False)
+    train_network(options[name], [photo_set], tmp_path / "one", validation=found)
     one, two = read_metrics(tmp_path / "one"), read_metrics(folder / name)
     assert [m["step"] for m in one] == [m["step"] for m in two]  # one process writes, not both
     for key in ("loss", "zero_losses", "learning_images", "mining_images", "recall@1", "recall@5"):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # a line about a typo must not wait for pandas and torch
     from samespot.places.catalogue import DataSet, Finding
     from samespot.places.table import Places
     from samespot.retrieval.descriptors import Descriptors
-    from samespot.training.trainer import TrainingResult
+    from samespot.training.run_folder import TrainingResult
 
 out = Console()
 err = Console(stderr=True)
@@ -52,7 +52,8 @@ class PlainProgress:
 
 @contextmanager
 def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
-    """Yields `report(what, done, total)`; each `what` gets a bar of its own, or plain lines without a terminal."""
+    """Yields `report(what, done, total)`. Each `what` up to " · " gets a bar of its own, or without a terminal plain
+    lines now and then."""
     if not err.is_terminal:
         yield PlainProgress()
         return
@@ -61,9 +62,10 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
         tasks: dict[str, TaskID] = {}
 
         def report(what: str, done: int, total: int) -> None:
-            if what not in tasks:
-                tasks[what] = bar.add_task(what, total=total)
-            bar.update(tasks[what], completed=done, total=total)
+            name = what.partition(" · ")[0]
+            if name not in tasks:
+                tasks[name] = bar.add_task(what, total=total)
+            bar.update(tasks[name], description=what, completed=done, total=total)
 
         yield report
 

@@ -113,7 +113,7 @@ def _side(given: Any) -> list[Evaluation]:
 
 
 def _difference(name: str, a: Scores, b: Scores, resamples: int, seed: int) -> Difference:
-    # a single run, of a network as it comes, stands against each run of the other side
+    # a single run, of an off-the-shelf network, stands against each run of the other side
     runs = max(len(a), len(b))
     one, other = (np.repeat(side, runs, axis=0) if len(side) == 1 else side for side in (a, b))
     between = paired_bootstrap_runs(one, other, resamples=resamples, seed=seed)

@@ -148,12 +148,12 @@ class EvaluateOptions(Options):
         if not isinstance(sizes, str):
             object.__setattr__(self, "whiten", (sizes,) if isinstance(sizes, int) else tuple(sizes))
         super().__post_init__()
-        if self.protocol is None and self.map is None:
-            raise InputError("name a protocol (`samespot protocols` lists them), or give `map` and `queries`")
         if sum(rule is not None for rule in (self.within, self.frames, self.overlap)) > 1:
             raise InputError("give one of `within`, `frames` and `overlap`: which matches are right")
 
     def refuse_ineffective(self, typed: set[str]) -> None:
+        if self.protocol is None and self.map is None:
+            raise InputError("name a protocol (`samespot protocols` lists them), or give `map` and `queries`")
         if self.protocol is not None:
             why = f"with the protocol {self.protocol}, which has its own"
             ineffective(typed, _in_panel(_OWN), why)

@@ -167,7 +167,7 @@ def evaluate_cases(
     model: what a result says about it. other: a set on which whitening and calibration are fitted, too. given: a
     whitening that needs no fitting. whiten_to_span: take as many dims as there are where fewer images are given.
     """
-    options = options or EvaluateOptions(protocol=protocol.name)
+    options = options or EvaluateOptions()
     for case in cases:
         case.overlap(progress)  # may take a while, and positives may rest on it
     refuse_hopeless(protocol, cases, reranking)

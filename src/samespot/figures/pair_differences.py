@@ -136,7 +136,7 @@ def _on_a_plane(differences: NDArray[np.float32], seed: int) -> NDArray[np.float
     """(n, 2): principal axes, then t-SNE; the same seed gives the same picture."""
     from sklearn.decomposition import PCA
     from sklearn.manifold import TSNE
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+    from threadpoolctl import threadpool_limits
 
     n, dims = differences.shape
     # One thread: its workers wait for each other hundreds of times a second, which on shared cores is slower than

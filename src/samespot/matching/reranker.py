@@ -132,7 +132,7 @@ def rerank(
 class FeatureStore:
     """Keeps the local features of each table: in a folder of its own below `folder`, or in memory without one.
 
-    A folder that a kill left half filled is gone on with; one of other photos or of another reranker is replaced.
+    A folder that a kill left half filled is continued; one of other photos or of another reranker is replaced.
     """
 
     folder: Path | None = None

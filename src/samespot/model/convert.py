@@ -47,7 +47,11 @@ def convert(
     pool: str | None = None,
     image_size: tuple[int, int] = (480, 640),
 ) -> tuple[PlaceNet, Projection | None]:
-    """A published file -> model folder `out`; returns the network and the whitening that the file brings, if any."""
+    """A published file -> model folder `out`; returns the network and the whitening that the file brings, if any.
+
+    The backbone of a reference checkpoint is recognised by the names and shapes of its tensors. One with `pool.p` is
+    pooled by GeM; one without does not say how, so `pool` ("gap", which is taken if not given, or "max") tells.
+    """
     projection: Projection | None = None
     if is_matlab(path):
         net, projection = netvlad_from_matlab(path, image_size)
@@ -61,24 +65,6 @@ def convert(
             net = _reference_net(tensors, path, backbone, pool, image_size)
     net.save(out)
     return net, projection
-
-
-def convert_reference(
-    path: str | Path,
-    out: str | Path,
-    *,
-    backbone: str | None = None,
-    pool: str | None = None,
-    image_size: tuple[int, int] = (480, 640),
-) -> PlaceNet:
-    """Reference checkpoint -> model folder `out`; returns the network.
-
-    The backbone is recognised by the names and shapes of the tensors. A checkpoint with `pool.p` is pooled by
-    GeM; one without does not say how, so `pool` ("gap", which is taken if not given, or "max") tells.
-    """
-    net = _reference_net(_read_checkpoint(path), path, backbone, pool, image_size)
-    net.save(out)
-    return net
 
 
 def _read_checkpoint(path: str | Path) -> dict[str, Tensor]:

@@ -211,6 +211,9 @@ class PlaceNet(nn.Module):
         )
         return "\n".join(lines)
 
+    def trained_stages(self) -> list[nn.Module]:
+        return self._stages(trained=True)
+
     def _stages(self, trained: bool) -> list[nn.Module]:
         stages = list(self.stages.values())
         return stages[self._cut :] if trained else stages[: self._cut]

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -30,6 +30,11 @@ class Scene:
     cameras: Camera | dict[int, Camera]
     source: str  # said in the labels' meta.json
     camera_notes: tuple[str, ...] = ()  # also said there: how the cameras differ from the real ones
+    far: float = np.inf  # [m] beyond which no point is seen
+    tolerance: float | None = (
+        None  # [m] behind a depth image's surface where a point is still seen; None: usual
+    )
+    unknown_depth: Literal["visible", "hidden"] = "visible"  # points where a depth image has no reading
 
     def facts(self) -> dict[str, Any]:
         """What labels made from it say."""
@@ -140,7 +145,10 @@ def visible_sets(
         places.centres,
         places.quaternions,
         scene.cameras_of(places),
+        far=scene.far,
         depth=depth,
+        tolerance=scene.tolerance if occlusion == "depth" else None,
+        unknown_depth=scene.unknown_depth,
         progress=None if progress is None else lambda done: progress("seeing points", done, len(places)),
     )
 

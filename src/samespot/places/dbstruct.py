@@ -133,7 +133,7 @@ def _read_matlab5(path: Path, wanted: Sequence[str]) -> dict[str, Any]:
         content = loadmat(path, variable_names=["dbStruct"])
     except Exception as error:  # scipy raises many kinds on a broken file, of zlib, struct and its own
         raise InputError(
-            f"{path}: not a readable MATLAB file ({error or type(error).__name__}); fetch it anew"
+            f"{path}: not a readable MATLAB file ({error or type(error).__name__}); fetch it again"
         ) from error
     struct = content.get("dbStruct")
     if struct is None or not struct.dtype.names:
@@ -162,7 +162,7 @@ def _read_hdf5(path: Path, wanted: Sequence[str]) -> dict[str, Any]:
     except (OSError, KeyError, ValueError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{path}: not a readable MATLAB 7.3 file ({error}); fetch it anew") from error
+        raise InputError(f"{path}: not a readable MATLAB 7.3 file ({error}); fetch it again") from error
     if wanted[1] in fields:
         fields[wanted[1]] = fields[wanted[1]].T  # HDF5 has MATLAB's axes the other way round
     return fields

@@ -163,7 +163,7 @@ def _joined(
     for own in keys.values():
         everywhere, common = everywhere.union(own, sort=False), common[common.isin(own)]
     if len(common) == 0:
-        raise InputError(f"{folder}: no key stands in all of {', '.join(names)}; unpack metadata.zip anew")
+        raise InputError(f"{folder}: no key stands in all of {', '.join(names)}; unpack metadata.zip again")
     notes = []
     for name, own in keys.items():
         lacking = everywhere.difference(own, sort=False)
@@ -183,7 +183,7 @@ def _with_keys(subtasks: pd.DataFrame, keys: pd.Series, folder: Path) -> pd.Data
     if len(subtasks) != len(keys):
         raise InputError(
             f"{folder / 'subtask_index.csv'}: {len(subtasks)} rows, without keys, for the {len(keys)} rows"
-            " of seq_info.csv; unpack metadata.zip of MSLS anew"
+            " of seq_info.csv; unpack metadata.zip of MSLS again"
         )
     return subtasks.assign(key=keys.to_numpy())
 
@@ -196,7 +196,7 @@ def _load(path: Path) -> pd.DataFrame:
     )  # the documentation's name for it
     lacking = [column for column in NEEDED[path.name] if column not in table]
     if lacking:
-        raise InputError(f"{path} line 1: no column {', '.join(lacking)}; unpack metadata.zip of MSLS anew")
+        raise InputError(f"{path} line 1: no column {', '.join(lacking)}; unpack metadata.zip of MSLS again")
     for column in (c for c in NUMBERS.get(path.name, ()) if c in table):
         numbers = pd.to_numeric(table[column], errors="coerce")
         unknown = table[column].isna() if column == "ca" else False  # a phone without a compass
@@ -217,7 +217,7 @@ def _refuse(bad: pd.Series, column: pd.Series, path: Path, fault: str) -> None:
     if len(rows):
         value = column.iloc[rows[0]]
         raise InputError(
-            f"{path} line {rows[0] + 2}: {column.name} {value} {fault}; unpack metadata.zip of MSLS anew"
+            f"{path} line {rows[0] + 2}: {column.name} {value} {fault}; unpack metadata.zip of MSLS again"
         )
 
 

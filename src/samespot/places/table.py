@@ -1,4 +1,4 @@
-"""`Places`: where each image was taken. A root folder and a table with one row an image."""
+"""`Places`: where each image was taken. A root folder and a table with one row per image."""
 
 from __future__ import annotations
 
@@ -141,10 +141,10 @@ class Places:
             raise InputError(
                 f"{self.root}: the table has no column split, so none of its images is {split!r}"
             )
-        told = self.table["split"].astype(str)
-        chosen = (told == str(split)).to_numpy()
+        told = self.table["split"].map(_as_typed)
+        chosen = (told == str(split)).to_numpy(dtype=bool)
         if not chosen.any():
-            there = ", ".join(sorted(set(told)))
+            there = ", ".join(sorted(set(told) - {""}))
             raise InputError(f"{self.root}: no image with split {split!r}; there are {there}")
         return self.select(chosen)
 
@@ -275,6 +275,13 @@ class Places:
         return Places(kept.root, kept.table, kept.projection, dropped, (*self.notes, f"{said}; dropped"))
 
 
+def _as_typed(value: Any) -> str:
+    """A word of a column as it stands in the file: 1.0, of a column of numbers with gaps, is 1; a gap is nothing."""
+    if pd.isna(value):
+        return ""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
 def _load_meta(path: Path) -> dict[str, Any]:
     """What the file beside a table says about it; nothing where there is none."""
     beside = meta_path(path)
@@ -325,7 +332,7 @@ def _needs_projecting(table: pd.DataFrame, path: Path, recorded: str | None) -> 
             f"{path}: eastings of {mixed} cannot share one table;"
             " give latitude and longitude columns instead, and one projection is chosen for all"
         )
-    return True, (f"{path}: eastings were of {mixed}; projected anew from latitude and longitude",)
+    return True, (f"{path}: eastings were of {mixed}; projected again from latitude and longitude",)
 
 
 def _refuse_degrees(table: pd.DataFrame, path: Path) -> None:
@@ -502,7 +509,7 @@ def _refuse_bad_names(images: pd.Series, source: str) -> None:
     if (row := _first_row(twice)) is not None:
         raise InputError(
             f"{source} row {row + 1}: image {images.iloc[row]} stands in the table twice"
-            f" ({twice.sum()} repeated rows); keep one row an image"
+            f" ({twice.sum()} repeated rows); keep one row per image"
         )
 
 

@@ -1,4 +1,4 @@
-"""`Descriptors`: one vector an image, on disk or in memory, tied to the model and the places that they are of.
+"""`Descriptors`: one descriptor per image, on disk or in memory, tied to the model and the places that they are of.
 
 folder/descriptors.npy   (n, d) unit rows; all zero where the image could not be read
 folder/places.parquet    the table that the rows are of
@@ -62,7 +62,9 @@ class Descriptors:
         folder = Path(folder)
         if not (folder / META).is_file():
             if (folder / BEGUN).is_file():
-                fault = "these descriptors are not finished; run the same `describe` again, it goes on"
+                fault = (
+                    "these descriptors are not finished; the same `describe` again resumes where it left off"
+                )
             else:
                 fault = f"no descriptors here ({META} is missing); give the folder that `describe` wrote"
             raise InputError(f"{folder}: {fault}")
@@ -108,7 +110,7 @@ class DescriptorWriter:
     """A descriptor folder in the making, by one process or several; a kill at any moment costs a few seconds.
 
     Process 0 calls `begin`; then each calls `open`, `write` for its rows in any order, and `close`; when all have,
-    `finish`. `facts` are what must be equal for a folder to be gone on with.
+    `finish`. `facts` are what must be equal for a folder to be resumed.
     """
 
     def __init__(self, folder: str | Path, facts: dict[str, Any], process: int = 0) -> None:
@@ -318,6 +320,6 @@ def _one_line(path: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise InputError(
-            f"{path}: cannot write ({error.strerror or error}); mend that and run the same command again,"
-            " it goes on where it stopped"
+            f"{path}: cannot write ({error.strerror or error}); fix that and run the same command again,"
+            " it resumes where it left off"
         ) from None

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from samespot.errors import InputError
-from samespot.overlap.cloud import PointCloud, fuse_depth, read_depth
-from samespot.overlap.labels import Block, PairLabels, refuse_empty_tables, tables_meta
+from samespot.overlap.cloud import PointCloud, fuse_depth
 from samespot.overlap.scene import Scene
-from samespot.overlap.visibility import PackedSets, similarity_rows, visible_points
 from samespot.places.camera import Camera
-from samespot.places.pose import PoseFrame, ground_pose
+from samespot.places.catalogue import placed_by_pose
+from samespot.places.pose import PoseFrame
 from samespot.places.table import Places
 from samespot.progress import Progress
 from samespot.town.render import intrinsics_of
@@ -46,9 +44,7 @@ def town_cameras(root: str | Path) -> dict[int, Camera]:
 
 def exact_places(places: Places) -> Places:
     """The same photos with easting, northing and heading of their 6DOF poses in place of GPS and compass."""
-    easting, northing, heading = ground_pose(places.centres, places.quaternions, FRAME)
-    table = places.table.assign(easting=easting, northing=northing, heading=heading)
-    return Places(places.root, table, places.projection, dict(places.dropped), places.notes)
+    return placed_by_pose(places, FRAME)
 
 
 def town_scene(
@@ -62,7 +58,9 @@ def town_scene(
 ) -> Scene:
     """The scene that 3D labels of a town are measured on, fused from the depth images of every n-th photo.
 
-    Each visit has a lens of its own, so each is fused by itself; where two clouds meet, one point a voxel stays.
+    For `label_scene(queries, places, scene, occlusion="depth")`: a photo sees points up to `max_depth` [m], not
+    through walls and not in the sky. Each visit has a lens of its own, so each is fused by itself; where two clouds
+    meet, one point per voxel stays.
     """
     cameras = town_cameras(places.root)
     if "depth" not in places.table:
@@ -83,56 +81,11 @@ def town_scene(
     xyz = np.concatenate(clouds)
     _, first = np.unique(np.floor(xyz / voxel).astype(np.int64), axis=0, return_index=True)
     note = f"one photo in {every}, depth to {max_depth:g} m, voxels of {voxel:g} m"
-    return Scene(PointCloud(np.ascontiguousarray(xyz[first])), cameras, f"town fused from depth: {note}")
-
-
-def town_sets(
-    scene: Scene, places: Places, *, reach: float = 60.0, progress: Progress | None = None
-) -> PackedSets:
-    """The points of the scene that each photo sees up to `reach` [m], not through walls and not in the sky.
-
-    A room's settings do not suit a town: there, what has no depth is a gap in the sensor's reading; here it is sky.
-    """
-    paths = [places.root / name for name in places.table["depth"]]
-    return visible_points(
-        scene.cloud.xyz,
-        places.centres,
-        places.quaternions,
-        scene.cameras_of(places),
-        far=reach,
-        depth=lambda row: read_depth(paths[row]),
+    return Scene(
+        PointCloud(np.ascontiguousarray(xyz[first])),
+        cameras,
+        f"town fused from depth: {note}",
+        far=max_depth,
         tolerance=SURFACE,
-        unknown_depth="hidden",
-        progress=None if progress is None else lambda done: progress("seeing points", done, len(places)),
+        unknown_depth="hidden",  # in a room what has no depth is a gap in the sensor's reading; here it is sky
     )
-
-
-def label_town(
-    queries: Places,
-    places: Places,
-    scene: Scene,
-    *,
-    out: str | Path | None = None,
-    progress: Progress | None = None,
-) -> PairLabels:
-    """Graded 3D labels of a town: the IoU of the sets of points that two photos see."""
-    refuse_empty_tables(queries, places)
-    tables = tables_meta(queries, places)
-    sets = town_sets(scene, places, progress=progress)
-    own = sets if tables["same_table"] else town_sets(scene, queries, progress=progress)
-
-    def blocks() -> Iterator[Block]:
-        for start, counts, columns, similarity in similarity_rows(own, sets):
-            yield counts, columns, similarity
-            if progress is not None:
-                progress("comparing sets", start + len(counts), len(queries))
-
-    meta = {
-        "measure": "iou",
-        "kind": "3D field of view",
-        "points": len(scene.cloud),
-        "cloud": scene.source,
-        "occlusion": "depth",
-        **tables,
-    }
-    return PairLabels.from_blocks(blocks(), (len(queries), len(places)), meta, out)

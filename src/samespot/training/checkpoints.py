@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import io
 import re
@@ -11,20 +10,10 @@ from typing import Any
 
 import torch
 
-from samespot.errors import InputError
 from samespot.files import write_whole
+from samespot.training.stopping import stopped_by
 
 _NAME = re.compile(r"step-(\d{9})\.pt$")
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-UNWRITABLE = _FULL | {errno.EACCES, errno.EROFS, errno.EIO}
-
-
-class TrainingStopped(InputError):  # noqa: N818 - nothing is wrong with a run that was asked to stop
-    """Training cannot go on; one line says why, at which step, and what is kept."""
-
-
-class StopRequested(TrainingStopped):
-    """The user asked for it, by Ctrl-C or a polite kill."""
 
 
 class Checkpoints:
@@ -80,15 +69,6 @@ class Checkpoints:
 
     def _path(self, step: int) -> Path:
         return self.folder / f"step-{step:09d}.pt"
-
-
-def stopped_by(error: OSError, step: int, path: Path, kept: list[int]) -> TrainingStopped:
-    """The one line for a full disk and the like."""
-    full = error.errno in _FULL
-    reason = "the disk is full" if full else (error.strerror or str(error))
-    last = f"the checkpoint of step {kept[-1]} is intact" if kept else "there is no earlier checkpoint"
-    remedy = "free some space and pass `resume`" if full else "fix that and pass `resume`"
-    return TrainingStopped(f"{path}: cannot write at step {step} ({reason}); {last}; {remedy}")
 
 
 def _digest_path(path: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -30,7 +31,6 @@ class Clusters:
 
     centroids: Tensor  # (k, d)
     inertia: float  # sum over points of the squared distance to the nearest centroid
-    rounds: int
 
 
 @dataclass(frozen=True)
@@ -101,63 +101,23 @@ def sample_features(
 
 
 def k_means(points: Tensor, clusters: int, seed: int, rounds: int = ROUNDS) -> Clusters:
-    """Centres of points (n, d): a k-means++ start, then Lloyd's rounds until no point changes its cluster.
+    """Centres of points (n, d) by scikit-learn: a k-means++ start, then rounds until no point changes its cluster.
 
-    No sum depends on the order of threads, so that a seed gives the same centres again on the same device.
+    On one thread, whose sums have one order: a seed gives the same centres again.
     """
-    dice = np.random.default_rng([seed, 3])
-    return lloyd(points, k_means_plus_plus(points, clusters, dice), rounds)
+    from sklearn.cluster import KMeans
+    from sklearn.exceptions import ConvergenceWarning
+    from threadpoolctl import threadpool_limits
 
-
-def k_means_plus_plus(points: Tensor, clusters: int, dice: np.random.Generator) -> Tensor:
-    """(clusters, d) of the points: each is drawn in proportion to the squared distance from those before it."""
-    if len(points) < clusters:
-        raise _too_few(len(points), clusters)
-    chosen = [int(dice.integers(len(points)))]
-    nearest = _squared_distances_to(points, chosen[0])
-    while len(chosen) < clusters:
-        cumulated = np.cumsum(nearest.double().cpu().numpy())
-        if not cumulated[-1] > 0:
-            raise _too_few(len(chosen), clusters)
-        at = int(np.searchsorted(cumulated, dice.random() * cumulated[-1], side="right"))
-        chosen.append(min(at, len(points) - 1))
-        nearest = torch.minimum(nearest, _squared_distances_to(points, chosen[-1]))
-    return points[torch.tensor(chosen, device=points.device)].clone()
-
-
-def lloyd(points: Tensor, centroids: Tensor, rounds: int = ROUNDS) -> Clusters:
-    """Each point to its nearest centroid, each centroid to the mean of its points, and again."""
-    before: Tensor | None = None
-    nearest, squared = _nearest(points, centroids)
-    done = 0
-    while done < rounds and (before is None or not torch.equal(nearest, before)):
-        centroids = _means(points, nearest, centroids)
-        before, done = nearest, done + 1
-        nearest, squared = _nearest(points, centroids)
-    return Clusters(centroids, float(squared.double().sum()), done)
-
-
-def _means(points: Tensor, nearest: Tensor, centroids: Tensor) -> Tensor:
-    """Of each cluster's points; a cluster without one moves to the point that is farthest from its own centroid."""
-    # a product with 0 and 1 and not a scattered sum, whose order a GPU does not keep
-    belongs = functional.one_hot(nearest, len(centroids)).to(points.dtype)
-    counts = belongs.sum(dim=0)
-    means = (belongs.T @ points) / counts.clamp(min=1)[:, None]
-    empty = (counts == 0).nonzero()[:, 0]
-    if len(empty):
-        away = (points - centroids[nearest]).square().sum(dim=1)
-        means[empty] = points[away.topk(len(empty)).indices]
-    return means
-
-
-def _nearest(points: Tensor, centroids: Tensor) -> tuple[Tensor, Tensor]:
-    """Number of the nearest centroid of each point, and the squared distance to it."""
-    nearest = (points @ centroids.T - centroids.square().sum(dim=1) / 2).argmax(dim=1)
-    return nearest, (points - centroids[nearest]).square().sum(dim=1)
-
-
-def _squared_distances_to(points: Tensor, row: int) -> Tensor:
-    return (points - points[row]).square().sum(dim=1)
+    x = points.cpu().numpy()
+    if len(x) < clusters:
+        raise _too_few(len(np.unique(x, axis=0)), clusters)
+    with threadpool_limits(1), warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        found = KMeans(clusters, n_init=1, max_iter=rounds, tol=0.0, random_state=seed).fit(x)
+    if len(np.unique(found.labels_)) < clusters:
+        raise _too_few(len(np.unique(x, axis=0)), clusters)
+    return Clusters(torch.from_numpy(found.cluster_centers_).to(points), float(found.inertia_))
 
 
 def _some_of(count: int, most: int, dice: np.random.Generator) -> NDArray[np.int64]:

@@ -12,18 +12,17 @@ Processes gather descriptors where the loss needs them, and their gradients are 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
-import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor
 
+from samespot.devices import Processes, mixed
+from samespot.images.prefetch import Block, read_ahead
 from samespot.images.preprocess import Normalise
-from samespot.images.sources import Loaded, send
+from samespot.images.sources import Loaded, Source, in_blocks, send
 from samespot.model.folding import ready
 from samespot.model.network import PlaceNet
 from samespot.training.augment import Augmentation, draw_augmentation
@@ -47,16 +46,14 @@ class Learner:
         net: PlaceNet,
         options: TrainingOptions,
         device: torch.device,
-        autocast: Callable[[], AbstractContextManager[Any]],
         *,
         half: torch.dtype | None = None,
-        rank: int = 0,
-        processes: int = 1,
+        processes: Processes | None = None,
     ) -> None:
-        self.options, self.device, self.autocast = options.of_network(net), device, autocast
+        self.options, self.device, self.half = options.of_network(net), device, half
+        self.processes = processes or Processes()
         self.loss = self.options.objective
         self.loss_options = {name: getattr(self.options, name) for name in self.loss.options}
-        self.rank, self.processes, self.half = rank, processes, half
         self.passes = 0  # images that went through the trained part here, whatever for
         # folded on the CPU, in full precision: TF32 would blur the check that folding changes nothing
         trunk = net.cpu().frozen_trunk(fold=True)
@@ -74,7 +71,7 @@ class Learner:
 
     def frozen(self, images: Tensor, augmentation: Augmentation | None = None) -> Tensor:
         """uint8 images on the device -> features at the cut, without a graph."""
-        with torch.no_grad(), self.autocast():
+        with torch.no_grad(), mixed(self.device, self.half):
             pixels = images if augmentation is None else augmentation(images)
             features = self._frozen(self._normalise(pixels))
             self._channels_last = features.is_contiguous(memory_format=torch.channels_last)
@@ -83,7 +80,7 @@ class Learner:
     def describe(self, features: Tensor) -> Tensor:
         """Features at the cut -> descriptors (n, d) in float32, with a graph where gradients are on."""
         self.passes += len(features)
-        with self.autocast():
+        with mixed(self.device, self.half):
             return self._trained(features)
 
     def describe_loaded(self, loaded: Loaded) -> Tensor:
@@ -95,11 +92,29 @@ class Learner:
         self.net.train(was_training)
         return descriptors
 
+    def describe_numbers(
+        self, source: Source, numbers: NDArray[np.int64], tick: Callable[[int], None] = lambda count: None
+    ) -> tuple[Tensor, NDArray[np.bool_]]:
+        """(n, d) descriptors of images by number, with the weights of the moment, and whether each could be read.
+        Each process describes its share; `tick` is told how many are done."""
+        options, processes = self.options, self.processes
+        size = 2 * (options.micro_pairs or max(1, options.batch_pairs // processes.count))
+        mine = list(in_blocks(len(numbers), size))[processes.rank :: processes.count]
+        found = torch.zeros(len(numbers), self.net.descriptor_size, device=self.device)
+        good = torch.zeros(len(numbers), device=self.device)
+        blocks = [Block(rows, numbers[rows]) for rows in mine]
+        with read_ahead(source, blocks, self.device, depth=options.prefetch) as ahead:
+            for block, loaded in ahead:
+                found[block.part] = self.describe_loaded(loaded)
+                good[block.part] = send(loaded.good.astype(np.float32), self.device)
+                tick(len(block.rows) * processes.count)
+        return processes.summed(found), processes.summed(good).cpu().numpy() > 0
+
     def last_maps(self, loaded: Loaded) -> Tensor:
         """The feature maps (n, c, h, w) that are pooled, of loaded images, without a graph."""
         was_training = self.net.training
         self.net.eval()
-        with torch.no_grad(), self.autocast():
+        with torch.no_grad(), mixed(self.device, self.half):
             maps = self.net.last_map(self._features(loaded, np.arange(len(loaded.good)), None))
         self.net.train(was_training)
         return maps
@@ -117,11 +132,11 @@ class Learner:
 
     def sync_gradients(self) -> None:
         """Sum the gradients of all processes."""
-        if self.processes == 1:
+        if self.processes.count == 1:
             return
         gradients = [p.grad for p in self.net.parameters() if p.grad is not None]
         flat = torch.cat([gradient.flatten() for gradient in gradients])
-        dist.all_reduce(flat)
+        self.processes.summed(flat)
         start = 0
         for gradient in gradients:
             gradient.copy_(flat[start : start + gradient.numel()].view_as(gradient))
@@ -130,7 +145,7 @@ class Learner:
     def _backward_pairs(self, batch: Batch, loaded: Loaded, rows: Augmentation | None) -> StepStats:
         pair_loss = self.loss.pairs
         assert pair_loss is not None
-        pairs, everywhere = len(batch), len(batch) * self.processes
+        pairs, everywhere = len(batch), len(batch) * self.processes.count
         similarity = send(batch.similarity, self.device)
         # a pair with an unreadable image weighs nothing; the mean stays over all pairs of the batch
         weight = send((loaded.good[:pairs] & loaded.good[pairs:]).astype(np.float32), self.device)
@@ -151,7 +166,7 @@ class Learner:
     ) -> StepStats:
         tuple_loss = self.loss.tuples
         assert tuple_loss is not None
-        tuples, everywhere = len(batch), len(batch) * self.processes
+        tuples, everywhere = len(batch), len(batch) * self.processes.count
         readable = loaded.good[2 * tuples :].reshape(negatives.shape) & (negatives >= 0)
         counted = send(readable, self.device)
         # a tuple without its query, its positive or any negative weighs nothing; the mean stays over all
@@ -193,7 +208,8 @@ class Learner:
             again = piece if at_once else self.describe(self._features(loaded, part, rows))
             torch.autograd.backward(again, slope[send(part, self.device)])
         # every process has the whole loss: a share of it each, so that the shares sum to it
-        return StepStats(result.loss.detach() / self.processes, result.zero_share / self.processes)
+        count = self.processes.count
+        return StepStats(result.loss.detach() / count, result.zero_share / count)
 
     def _micro_batches(self, pairs: int) -> Iterator[NDArray[np.int64]]:
         size = self.options.micro_pairs or pairs
@@ -217,7 +233,7 @@ class Learner:
         o = self.options
         if not o.augmented:
             return None
-        pairs, first = len(batch) * self.processes, len(batch) * self.rank
+        pairs, first = len(batch) * self.processes.count, len(batch) * self.processes.rank
         mine = first + np.arange(len(batch))
         negatives = 0 if batch.negatives is None else batch.negatives.shape[1]
         drawn = draw_augmentation(o.seed, batch.step, (2 + negatives) * pairs, o.augment, o.crop, o.flip)
@@ -227,20 +243,18 @@ class Learner:
 
     def _gather(self, mine: Tensor, good: NDArray[np.bool_]) -> tuple[Tensor, NDArray[np.bool_]]:
         """Descriptors and readability of the whole batch: queries of all processes, then matches."""
-        if self.processes == 1:
+        if self.processes.count == 1:
             return mine.clone(), good
         flags = send(good.astype(np.float32), self.device)
         sent = torch.cat([mine, flags[:, None]], dim=1)
-        got = [torch.empty_like(sent) for _ in range(self.processes)]
-        dist.all_gather(got, sent)
-        halves = [part.chunk(2) for part in got]
+        halves = [part.chunk(2) for part in self.processes.stacked(sent)]
         whole = torch.cat([half[0] for half in halves] + [half[1] for half in halves])
         return whole[:, :-1].contiguous(), whole[:, -1].cpu().numpy() > 0
 
     def _my_rows(self, images: int) -> Tensor:
         pairs = images // 2
-        mine = self.rank * pairs + torch.arange(pairs, device=self.device)
-        return torch.cat([mine, self.processes * pairs + mine])
+        mine = self.processes.rank * pairs + torch.arange(pairs, device=self.device)
+        return torch.cat([mine, self.processes.count * pairs + mine])
 
 
 def _rows_of_tuples(part: NDArray[np.int64], tuples: int, negatives: int) -> NDArray[np.int64]:

@@ -1,12 +1,10 @@
-"""What is written down while it trains: metrics as json lines, TensorBoard curves, a progress bar on a terminal."""
+"""What is written down while it trains: metrics as json lines, and curves for TensorBoard."""
 
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from samespot.files import write_whole
 
@@ -70,50 +68,3 @@ def _board(folder: Path, after_step: int) -> Any:
     except ImportError:
         return None
     return SummaryWriter(str(folder), purge_step=after_step + 1 if after_step else None)
-
-
-class ProgressBar:
-    """Pairs a second, loss, share of zero losses and time left. Silent unless standard error is a terminal."""
-
-    def __init__(self, shown: bool) -> None:
-        self._bar: Any = None
-        self._task: Any = None
-        if not (shown and sys.stderr.isatty()):
-            return
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        self._bar = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[facts]}"),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-        )
-
-    def __enter__(self) -> Self:
-        if self._bar is not None:
-            self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def begin(self, what: str, total: int, done: int = 0) -> None:
-        """The next stretch of work; the one before it is taken off the screen."""
-        if self._bar is not None:
-            if self._task is not None:
-                self._bar.remove_task(self._task)
-            self._task = self._bar.add_task(what, total=total, completed=done, facts="")
-
-    def advance(self, by: int = 1) -> None:
-        if self._bar is not None:
-            self._bar.advance(self._task, by)
-
-    def tell(self, facts: str) -> None:
-        if self._bar is not None:
-            self._bar.update(self._task, facts=facts)

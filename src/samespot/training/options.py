@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, Self
 
 from samespot.errors import InputError
-from samespot.options import Options, ineffective, option, parse_size, refuse_unknown
+from samespot.options import Options, check_choice, ineffective, option, parse_size, refuse_unknown, split
 from samespot.overlap.rules import Within, parse_within
-from samespot.places.catalogue import DATA_SETS
+from samespot.places.catalogue import DATA_SETS, data_set
 from samespot.training.losses import Kind, Loss, loss_names, losses
 from samespot.training.losses.ap import BINS
 from samespot.training.losses.contrastive import CLASS_WEIGHTS, MARGIN
@@ -79,11 +79,13 @@ class TrainingData(Options):
     preset: str | None = option(
         None,
         "Learn from this data set with the settings that suit it.",
-        choices=lambda: [known.name for known in DATA_SETS if known.preset],
+        choices=lambda: preset_names(),
         panel=_DATA,
     )
     only: str | None = option(None, "Of a preset: only these sets, e.g. london,paris.", panel=_DATA)
-    resume: bool = option(False, "Go on from the newest complete checkpoint of the run folder.", panel=_DATA)
+    resume: bool = option(
+        False, "Go on from the newest complete checkpoint of the run folder.", switch=True, panel=_DATA
+    )
     validate: Path | None = option(None, "Validation queries: a table of places.", panel=_DATA)
     validate_map: Path | None = option(None, "Images to find the validation queries among.", panel=_DATA)
     within: Within = option(
@@ -97,6 +99,8 @@ class TrainingData(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.labels is None and self.preset is None:
+            raise InputError("`labels` is missing: the folder that `samespot label` wrote for these places")
         if self.validate is not None and self.validate_map is None:
             raise InputError("`validate` needs `validate_map`, the images to find its queries among")
 
@@ -411,6 +415,24 @@ class TrainingOptions(Options):
         for other in losses().values():
             foreign = [name for name in other.options if name not in self.objective.options]
             ineffective(typed, foreign, f"{with_loss}, only with {other.name}")
+
+
+def preset_names() -> list[str]:
+    """Data sets whose record says how they are labelled and learned from."""
+    return [known.name for known in DATA_SETS if known.preset]
+
+
+def preset_options(name: str, **changes: Any) -> TrainingOptions:
+    """The options of a preset with some of them changed."""
+    check_choice("preset", name, preset_names())
+    return TrainingOptions(**data_set(name).training).with_changes(**changes)
+
+
+def asked_for(typed: Mapping[str, Any]) -> tuple[TrainingData, TrainingOptions]:
+    """What a user gave, by name: data and options, these on top of the preset's."""
+    of_data, of_options = split(typed, TrainingData, TrainingOptions)
+    data = TrainingData.of(of_data)
+    return data, TrainingOptions.of(of_options, None if data.preset is None else preset_options(data.preset))
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,8 +13,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from samespot.errors import InputError
-from samespot.overlap.rules import label_within
+from samespot.images.listing import ImageList
+from samespot.images.sources import BadImages
+from samespot.overlap.rules import Within
 from samespot.places.table import Places
+from samespot.training.feed import Feed
+from samespot.training.gradient import Learner
 
 KS = (1, 5, 10)
 
@@ -47,9 +52,41 @@ class Validation:
         ks: tuple[int, ...] = KS,
     ) -> Validation:
         """Found is what lies within a distance and, if given, an angle."""
-        labels = label_within(queries, places, metres, degrees)
+        labels = Within(metres, degrees).label(queries, places)
         ks = tuple(k for k in ks if k <= len(places)) or (1,)
         return cls(queries, places, [np.array(labels.row(i)[0]) for i in range(len(queries))], ks)
+
+    def digest(self) -> str:
+        """Short name of what is looked for, where, and what counts as found."""
+        h = hashlib.sha256(f"{self.queries.digest()} {self.places.digest()} {self.ks}".encode())
+        for rows in self.positives:
+            h.update(np.asarray(rows, dtype=np.int64).tobytes() + b";")
+        return h.hexdigest()[:16]
+
+    def facts(self) -> dict[str, Any]:
+        """As a run's config.json holds it."""
+        return {"queries": len(self.queries), "places": len(self.places), "digest": self.digest()}
+
+
+class Validator:
+    """Measures the recall with the weights of the moment. An image that cannot be read finds nothing."""
+
+    def __init__(self, validation: Validation, learner: Learner, feed: Feed) -> None:
+        self.validation, self.learner, self.feed = validation, learner, feed
+        self.skipped: dict[str, str] = {}  # path -> why it could not be read here
+
+    def recall(self) -> dict[int, float]:
+        asked = self.validation
+        queries, places = (self._described(ImageList([table])) for table in (asked.queries, asked.places))
+        return recall(nearest(queries, places, max(asked.ks)), asked.positives, asked.ks)
+
+    def _described(self, images: ImageList) -> Tensor:
+        bad = BadImages(self.learner.options.on_bad_image)
+        files = self.feed.files(images, bad)
+        descriptors, good = self.learner.describe_numbers(files, np.arange(len(images)))
+        files.close()
+        self.skipped |= {str(images.path(number)): why for number, why in bad.reasons.items()}
+        return descriptors * torch.from_numpy(good).to(descriptors.device)[:, None]
 
 
 def nearest(queries: Tensor, places: Tensor, k: int, block: int = 1024) -> NDArray[np.int64]:

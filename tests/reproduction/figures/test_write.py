@@ -28,11 +28,11 @@ from samespot.errors import InputError
 from samespot.evaluation.intervals import wilson
 from samespot.evaluation.results import Evaluation, QueryList, Variant
 from samespot.figures import pair_differences
-from samespot.figures.batch_histogram import BINS, counts
 from samespot.figures.report_runs import Described, ReportRun
 from samespot.model.network import PlaceNet
 from samespot.overlap.rules import Sectors, label_pairs
 from samespot.places.table import Places
+from samespot.training.drawn import BINS
 
 ALWAYS = ["fig02-siamese", "fig03-toy-data-set", "fig04-field-of-view"]
 
@@ -223,7 +223,7 @@ def test_precision_has_a_panel_a_scene(kept):
 @pytest.mark.parametrize("at_zero", [[], [7]])
 def test_batches_are_drawn_from_their_counts(at_zero):
     kept = [3 * i for i in range(len(BINS) - 1)]
-    zero, above = counts(paper_curves._similarities(BINS.tolist(), at_zero + kept))
+    zero, above = paper_curves._counted(BINS.tolist(), at_zero + kept)
     assert zero == sum(at_zero)
     assert above.tolist() == kept
 

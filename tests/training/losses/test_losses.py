@@ -1,7 +1,5 @@
 """The losses by name; those of whole batches inside a training, and what a model says of them."""
 
-import contextlib
-
 import numpy as np
 import pytest
 import torch
@@ -12,9 +10,10 @@ from samespot.model.network import PlaceNet
 from samespot.training import losses as registry
 from samespot.training.batches import batches_of
 from samespot.training.gradient import Learner
+from samespot.training.loop import train_network
 from samespot.training.losses import Loss, loss_names, losses
+from samespot.training.network import build_net
 from samespot.training.options import TrainingOptions
-from samespot.training.trainer import build_net, train
 
 CPU = torch.device("cpu")
 
@@ -54,7 +53,7 @@ def test_micro_batches_have_the_gradient_of_plain_autograd(net, tiny, photo_set,
     assert expected.abs().max() > 1e-4
     for micro in (None, 4):  # 4 does not divide 6
         parts = options.with_changes(micro_pairs=micro)
-        stats = Learner(net, parts, CPU, contextlib.nullcontext).backward(batch, loaded)
+        stats = Learner(net, parts, CPU).backward(batch, loaded)
         assert stats.loss.item() == pytest.approx(plain.loss.item(), rel=1e-4)
         assert stats.zero.item() == pytest.approx(plain.zero_share.item(), abs=1e-6)
         torch.testing.assert_close(
@@ -72,7 +71,7 @@ def test_unreadable_images_weigh_nothing(net, tiny, photo_set, loss):
     spoilt = loaded.values.clone()
     spoilt[[1, 10]] = 77
     losses = [
-        Learner(net, options, CPU, contextlib.nullcontext).backward(batch, Loaded(values, good)).loss.item()
+        Learner(net, options, CPU).backward(batch, Loaded(values, good)).loss.item()
         for values in (loaded.values, spoilt)
     ]
     net.zero_grad()
@@ -91,7 +90,7 @@ def test_a_run_lowers_the_loss_and_goes_on_where_it_was(tiny, photo_set, tmp_pat
         images_in_memory="host",
         train_blocks="all",
     )
-    train(options, [photo_set], tmp_path / "whole", progress=False)
+    train_network(options, [photo_set], tmp_path / "whole")
     torch.manual_seed(options.seed)
     start, end = build_net(options).eval(), PlaceNet.load(tmp_path / "whole" / "last")
     batch, loaded = batch_and_images(options, photo_set, end)
@@ -99,7 +98,7 @@ def test_a_run_lowers_the_loss_and_goes_on_where_it_was(tiny, photo_set, tmp_pat
     assert after < before
     for steps in (4, 8):
         part = options.with_changes(steps=steps)
-        train(part, [photo_set], tmp_path / "parts", progress=False, resume=steps > 4)
+        train_network(part, [photo_set], tmp_path / "parts", resume=steps > 4)
     parts = PlaceNet.load(tmp_path / "parts" / "last").state_dict()
     assert all(torch.equal(parts[name], value) for name, value in end.state_dict().items())
     assert any(f"trained with the loss {loss}" in note for note in end.notes)
@@ -149,7 +148,7 @@ def test_a_new_loss_is_one_new_file(tiny, photo_set, tmp_path, monkeypatch):
         losses.cache_clear()
         options = tiny.with_changes(loss="mine", steps=1, margin=2.0)
         assert (options.batches, options.first_rate, options.kind) == ("C", 0.003, "pairs")
-        result = train(options, [photo_set], tmp_path / "run", progress=False)
+        result = train_network(options, [photo_set], tmp_path / "run")
         assert result.loss > 0
         assert PlaceNet.load(result.model).notes[-1].startswith("trained with the loss mine (me)")
         with pytest.raises(InputError, match="`ap_bins` has no effect with `loss=mine`, only with ap"):

@@ -125,7 +125,7 @@ def _over_dims(alike: Sequence[tuple[ReportRun, Evaluation]], runs: Sequence[Rep
             if not sizes or (source is not None and len(sizes) < 2):
                 continue
             every |= {one.dims for one in sizes}
-            name = f"{run.name}, {'as it comes' if source is None else f'whitened {source}'}"
+            name = f"{run.name}, {'as described' if source is None else f'whitened {source}'}"
             dash = dash_of(sizes[-1], evaluation)
             key.append(KeyEntry(name, shown[run.name], "star" if source is None else swatch_of(dash)))
             data += line_with_band(

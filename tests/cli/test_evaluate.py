@@ -16,12 +16,12 @@ from safetensors.numpy import load_file
 
 from samespot import Places
 from samespot.cli import console
-from samespot.evaluation.protocols import PROTOCOLS
 from samespot.evaluation.results import Evaluation
 from samespot.evaluation.submission import keys_of, read_poses, read_predictions
 from samespot.figures import evaluation as evaluation_figures
 from samespot.model.network import PlaceNet
 from samespot.overlap.sector import sector_overlap
+from samespot.places.catalogue import protocol_names
 from samespot.places.msls import SUBTASKS
 from samespot.retrieval import describe
 from samespot.retrieval.descriptors import Descriptors
@@ -586,8 +586,8 @@ def test_what_cannot_be_compared_is_said(samespot, model, tmp_path):
 def test_protocols_are_listed_and_explained(samespot, tmp_path):
     code, out, _ = samespot("protocols", "--json", tmp_path / "p.json")
     assert code == 0
-    assert [one["name"] for one in json.loads((tmp_path / "p.json").read_text())] == list(PROTOCOLS)
-    assert all(name in out for name in PROTOCOLS)
+    assert [one["name"] for one in json.loads((tmp_path / "p.json").read_text())] == protocol_names()
+    assert all(name in out for name in protocol_names())
     assert max(map(len, out.splitlines())) <= 80
     code, out, _ = samespot("protocols", "msls-val")
     assert code == 0
@@ -601,7 +601,7 @@ def test_protocols_are_listed_and_explained(samespot, tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("evaluate MODEL nosuch", "protocol 'nosuch' is unknown; choose one of msls-val"),
+        ("evaluate MODEL nosuch", "PROTOCOL 'nosuch' is unknown; choose one of msls-val"),
         ("evaluate MODEL pitts30k-test --root HERE", "pitts30k-test needs pittsburgh, which is not there"),
         ("evaluate MODEL pitts30k-test --root HERE/none", "no such folder"),
         ("evaluate MODEL", "name a protocol"),

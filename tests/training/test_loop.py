@@ -12,12 +12,13 @@ import torch
 from samespot.errors import InputError
 from samespot.model.network import PlaceNet
 from samespot.places.table import Places
-from samespot.training.checkpoints import Checkpoints, TrainingStopped
+from samespot.training.checkpoints import Checkpoints
 from samespot.training.gradient import Learner
 from samespot.training.logbook import read_metrics
+from samespot.training.loop import train_network
 from samespot.training.mining import Tuples
 from samespot.training.sets import LabelledSet
-from samespot.training.trainer import train
+from samespot.training.stopping import TrainingStopped
 from samespot.training.validation import Validation
 
 
@@ -29,7 +30,7 @@ def weights(folder) -> torch.Tensor:
 def plain(tiny, photo_set, tmp_path_factory):
     """One ordinary run that several tests look at."""
     run = tmp_path_factory.mktemp("plain") / "run"
-    return train(tiny, [photo_set], run, progress=False), run
+    return train_network(tiny, [photo_set], run), run
 
 
 def test_a_run_leaves_its_facts(plain, tiny, photo_set):
@@ -51,7 +52,7 @@ def test_a_run_leaves_its_facts(plain, tiny, photo_set):
 def test_what_settings_were_resolved_to_is_said(tiny, photo_set, tmp_path):
     said: list[str] = []
     options = tiny.with_changes(steps=None, epochs=1.0)  # 12 queries, 6 pairs a step
-    train(options, [photo_set], tmp_path / "run", progress=False, say=said.append)
+    train_network(options, [photo_set], tmp_path / "run", say=said.append)
     (line,) = [line for line in said if line.startswith("resolved to ")]
     assert {"steps 2", "learning_rate 0.1", "precision 32"} <= set(
         line.removeprefix("resolved to ").split(", ")
@@ -77,7 +78,7 @@ def test_training_lowers_the_loss(tiny, photo_set, tmp_path):
         batch_pairs=8,
         train_blocks="all",
     )
-    train(options, [photo_set], tmp_path / "run", progress=False)
+    train_network(options, [photo_set], tmp_path / "run")
     losses = [m["loss"] for m in read_metrics(tmp_path / "run")]
     assert losses[2] < losses[1] < losses[0]
     assert losses[2] < 0.8 * losses[0]
@@ -85,9 +86,9 @@ def test_training_lowers_the_loss(tiny, photo_set, tmp_path):
 
 def test_training_time_is_that_of_all_sessions(tiny, photo_set, tmp_path):
     options = tiny.with_changes(steps=2)
-    first = train(options, [photo_set], tmp_path / "run", progress=False)
-    longer = train(options.with_changes(steps=4), [photo_set], tmp_path / "run", resume=True, progress=False)
-    again = train(options.with_changes(steps=4), [photo_set], tmp_path / "run", resume=True, progress=False)
+    first = train_network(options, [photo_set], tmp_path / "run")
+    longer = train_network(options.with_changes(steps=4), [photo_set], tmp_path / "run", resume=True)
+    again = train_network(options.with_changes(steps=4), [photo_set], tmp_path / "run", resume=True)
     assert 0 < first.training_seconds < longer.training_seconds
     assert again.training_seconds == pytest.approx(longer.training_seconds, abs=0.05)
 
@@ -111,7 +112,7 @@ def test_mining_looks_at_the_weights_of_its_step_and_is_counted(tiny, photo_set,
 
     monkeypatch.setattr(Tuples, "mine", watched)
     options = tiny.with_changes(**TUPLES, steps=7, checkpoint_every=3, keep_checkpoints=9)
-    result = train(options, [photo_set], tmp_path / "run", progress=False)
+    result = train_network(options, [photo_set], tmp_path / "run")
     assert [step for step, _, _ in mined] == [0, 3, 6]
     assert result.mining_images == sum(len(numbers) for _, numbers, _ in mined)
     assert result.learning_images == 7 * 4 * (1 + 1 + 2)
@@ -146,7 +147,7 @@ def test_training_on_tuples_lowers_the_loss(tiny, photo_set, tmp_path, loss):
         learning_rate=0.001,
         checkpoint_every=100,
     )
-    train(options, [photo_set], tmp_path / "run", progress=False)
+    train_network(options, [photo_set], tmp_path / "run")
     first, last = [m["loss"] for m in read_metrics(tmp_path / "run")]
     assert last < 0.85 * first
 
@@ -154,7 +155,7 @@ def test_training_on_tuples_lowers_the_loss(tiny, photo_set, tmp_path, loss):
 def test_tuples_from_the_cache_and_from_files_are_the_same(tiny, photo_set, tmp_path):
     options = tiny.with_changes(**TUPLES)
     results = [
-        train(options.with_changes(cache_frozen=where), [photo_set], tmp_path / where, progress=False)
+        train_network(options.with_changes(cache_frozen=where), [photo_set], tmp_path / where)
         for where in ("no", "memory")
     ]
     assert torch.equal(weights(tmp_path / "memory" / "last"), weights(tmp_path / "no" / "last"))
@@ -163,7 +164,7 @@ def test_tuples_from_the_cache_and_from_files_are_the_same(tiny, photo_set, tmp_
 
 def test_random_tuples_are_trained_without_a_pass_for_mining(tiny, photo_set, tmp_path):
     options = tiny.with_changes(**TUPLES, mining="random")
-    result = train(options, [photo_set], tmp_path / "run", progress=False)
+    result = train_network(options, [photo_set], tmp_path / "run")
     assert (result.mining_images, result.learning_images) == (0, 96)
 
 
@@ -171,16 +172,16 @@ def test_an_unreadable_photo_is_neither_mined_nor_learned_from(tiny, street_of_p
     street = street_of_photos(tmp_path, 12)
     (tmp_path / "5.jpg").write_bytes(b"")
     options = tiny.with_changes(**TUPLES, on_bad_image="skip")
-    result = train(options, [street], tmp_path / "run", progress=False)
+    result = train_network(options, [street], tmp_path / "run")
     assert [path.rsplit("/")[-1] for path in result.skipped_images] == ["5.jpg"]
     assert np.isfinite(result.loss)
 
 
 def test_a_longer_run_of_tuples_is_the_same_run(tiny, photo_set, tmp_path):
     options = tiny.with_changes(**TUPLES)
-    train(options.with_changes(steps=4), [photo_set], tmp_path / "run", progress=False)
-    longer = train(options, [photo_set], tmp_path / "run", resume=True, progress=False)
-    once = train(options, [photo_set], tmp_path / "once", progress=False)
+    train_network(options.with_changes(steps=4), [photo_set], tmp_path / "run")
+    longer = train_network(options, [photo_set], tmp_path / "run", resume=True)
+    once = train_network(options, [photo_set], tmp_path / "once")
     assert torch.equal(weights(tmp_path / "run" / "last"), weights(tmp_path / "once" / "last"))
     assert (longer.mining_images, longer.learning_images) == (once.mining_images, once.learning_images)
 
@@ -192,9 +193,9 @@ def test_a_longer_run_of_tuples_is_the_same_run(tiny, photo_set, tmp_path):
 @pytest.mark.parametrize("strategy", ["A", "all"])
 def test_the_cache_changes_nothing(tiny, photo_set, tmp_path, where, strategy):
     options = tiny.with_changes(batches=strategy, cache_frozen="no")
-    train(options, [photo_set], tmp_path / "without", progress=False)
+    train_network(options, [photo_set], tmp_path / "without")
     cached = options.with_changes(cache_frozen=where, cache_dir=str(tmp_path / "cache"))
-    train(cached, [photo_set], tmp_path / "with", progress=False)
+    train_network(cached, [photo_set], tmp_path / "with")
     assert torch.equal(weights(tmp_path / "with" / "last"), weights(tmp_path / "without" / "last"))
 
 
@@ -205,29 +206,29 @@ def test_a_cache_file_is_used_again_by_the_same_network_only(tiny, photo_set, tm
     monkeypatch.setattr(
         Learner, "frozen", lambda self, images, a=None: seen.append(len(images)) or original(self, images, a)
     )
-    train(options, [photo_set], tmp_path / "1", progress=False)
+    train_network(options, [photo_set], tmp_path / "1")
     assert sum(seen) == 1 + 12  # one to learn the shape, then each image once
     seen.clear()
-    train(options, [photo_set], tmp_path / "2", progress=False)
+    train_network(options, [photo_set], tmp_path / "2")
     assert sum(seen) == 1
     seen.clear()
-    train(options.with_changes(seed=5), [photo_set], tmp_path / "3", progress=False)  # other random weights
+    train_network(options.with_changes(seed=5), [photo_set], tmp_path / "3")  # other random weights
     assert sum(seen) == 13
 
 
 def test_images_in_memory_change_nothing(plain, tiny, photo_set, tmp_path):
-    train(tiny.with_changes(images_in_memory="host"), [photo_set], tmp_path / "run", progress=False)
+    train_network(tiny.with_changes(images_in_memory="host"), [photo_set], tmp_path / "run")
     assert torch.equal(weights(tmp_path / "run" / "last"), weights(plain[1] / "last"))
 
 
 def test_workers_and_prefetch_change_nothing(plain, tiny, photo_set, tmp_path):
-    train(tiny.with_changes(workers=1, prefetch=1), [photo_set], tmp_path / "run", progress=False)
+    train_network(tiny.with_changes(workers=1, prefetch=1), [photo_set], tmp_path / "run")
     assert torch.equal(weights(tmp_path / "run" / "last"), weights(plain[1] / "last"))
 
 
 def test_the_learning_rate_counts_pairs(tiny, photo_set, tmp_path):
     options = tiny.with_changes(drop_pairs=12, learning_rate=0.2)
-    train(options, [photo_set], tmp_path / "run", progress=False)
+    train_network(options, [photo_set], tmp_path / "run")
     rates = [m["learning_rate"] for m in read_metrics(tmp_path / "run")]
     np.testing.assert_allclose(rates, [0.2, 0.2, 0.02, 0.02, 0.002, 0.002])
 
@@ -235,7 +236,7 @@ def test_the_learning_rate_counts_pairs(tiny, photo_set, tmp_path):
 def test_the_best_model_is_kept(tiny, photo_set, tmp_path):
     near = Validation.within(photo_set.queries.select([0, 4, 8]), photo_set.places, 5.0, ks=(1, 5))
     options = tiny.with_changes(validate_every=2)
-    result = train(options, [photo_set], tmp_path / "run", validation=near, progress=False)
+    result = train_network(options, [photo_set], tmp_path / "run", validation=near)
     # each query is in the map itself, so it is found at once; the first best is kept, not the last
     assert result.recall == result.best_recall == {1: 1.0, 5: 1.0}
     assert result.best_step == 2
@@ -249,9 +250,9 @@ def test_the_best_model_is_kept(tiny, photo_set, tmp_path):
 
 
 def test_a_longer_run_is_the_same_run(tiny, photo_set, tmp_path):
-    train(tiny.with_changes(steps=4), [photo_set], tmp_path / "run", progress=False)
-    train(tiny.with_changes(steps=6), [photo_set], tmp_path / "run", resume=True, progress=False)
-    train(tiny, [photo_set], tmp_path / "once", progress=False)
+    train_network(tiny.with_changes(steps=4), [photo_set], tmp_path / "run")
+    train_network(tiny.with_changes(steps=6), [photo_set], tmp_path / "run", resume=True)
+    train_network(tiny, [photo_set], tmp_path / "once")
     assert torch.equal(weights(tmp_path / "run" / "last"), weights(tmp_path / "once" / "last"))
     assert [m["step"] for m in read_metrics(tmp_path / "run")] == [1, 2, 3, 4, 5, 6]
 
@@ -261,7 +262,7 @@ def test_a_broken_checkpoint_is_passed_over(tiny, photo_set, tmp_path, plain):
     newest = tmp_path / "run" / "checkpoints" / "step-000000006.pt"
     newest.write_bytes(newest.read_bytes()[:-1000])
     said: list[str] = []
-    result = train(tiny, [photo_set], tmp_path / "run", resume=True, progress=False, say=said.append)
+    result = train_network(tiny, [photo_set], tmp_path / "run", resume=True, say=said.append)
     assert "step-000000006.pt: broken checkpoint" in result.warnings[0]
     assert "resumed from the checkpoint of step 3" in said
     assert torch.equal(weights(tmp_path / "run" / "last"), weights(plain[1] / "last"))
@@ -304,15 +305,15 @@ def test_only_the_newest_checkpoints_stay(tmp_path):
 def test_a_run_is_not_mixed_with_another(tiny, photo_set, plain, tmp_path):
     _, run = plain
     with pytest.raises(InputError, match="holds a run already; pass `resume`"):
-        train(tiny, [photo_set], run, progress=False)
+        train_network(tiny, [photo_set], run)
     with pytest.raises(InputError, match=r"margin was 0\.5 and is now 0\.7"):
-        train(tiny.with_changes(margin=0.7), [photo_set], run, resume=True, progress=False)
+        train_network(tiny.with_changes(margin=0.7), [photo_set], run, resume=True)
     fewer = photo_set.queries.select(slice(0, 10))
     from samespot.overlap.rules import label_pairs
 
     other = LabelledSet(fewer, fewer, label_pairs(fewer, fewer))
     with pytest.raises(InputError, match="other places or labels"):
-        train(tiny, [other], run, resume=True, progress=False)
+        train_network(tiny, [other], run, resume=True)
 
 
 # ---- bad input ----
@@ -331,13 +332,13 @@ def test_a_loss_that_is_no_number_stops_the_run(tiny, photo_set, tmp_path, monke
     with pytest.raises(
         TrainingStopped, match=r"step 5: the loss is not a finite number; the checkpoint of step 3 is kept"
     ):
-        train(tiny, [photo_set], tmp_path / "run", progress=False)
+        train_network(tiny, [photo_set], tmp_path / "run")
     assert Checkpoints(tmp_path / "run" / "checkpoints").steps() == [3]
 
 
 def test_a_rate_that_is_far_too_high_stops_the_run(tiny, photo_set, tmp_path):
     with pytest.raises(TrainingStopped, match=r"not a finite number|no longer finite"):
-        train(tiny.with_changes(learning_rate=1e30, steps=10), [photo_set], tmp_path / "run", progress=False)
+        train_network(tiny.with_changes(learning_rate=1e30, steps=10), [photo_set], tmp_path / "run")
 
 
 def test_a_full_disk_keeps_the_earlier_checkpoint(tiny, photo_set, tmp_path, monkeypatch):
@@ -352,7 +353,7 @@ def test_a_full_disk_keeps_the_earlier_checkpoint(tiny, photo_set, tmp_path, mon
     with pytest.raises(
         TrainingStopped, match=r"the disk is full\); the checkpoint of step 3 is intact; free some space"
     ) as e:
-        train(tiny, [photo_set], tmp_path / "run", progress=False)
+        train_network(tiny, [photo_set], tmp_path / "run")
     assert "\n" not in str(e.value)
     monkeypatch.undo()
     state, warnings = Checkpoints(tmp_path / "run" / "checkpoints").newest()
@@ -369,7 +370,7 @@ def test_a_full_disk_while_logging_is_one_line_too(tiny, photo_set, tmp_path, mo
 
     monkeypatch.setattr(Logbook, "write", full)
     with pytest.raises(TrainingStopped, match="the disk is full"):
-        train(tiny, [photo_set], tmp_path / "run", progress=False)
+        train_network(tiny, [photo_set], tmp_path / "run")
 
 
 def test_a_truncated_image_is_named(tiny, street_of_photos, tmp_path):
@@ -378,12 +379,12 @@ def test_a_truncated_image_is_named(tiny, street_of_photos, tmp_path):
         content = (tmp_path / f"{number}.jpg").read_bytes()
         (tmp_path / f"{number}.jpg").write_bytes(content[: len(content) // 3])
     with pytest.raises(InputError, match=r"[37]\.jpg: cannot decode the image .*`on_bad_image=skip`"):
-        train(tiny, [broken], tmp_path / "fails", progress=False)
-    result = train(tiny.with_changes(on_bad_image="skip"), [broken], tmp_path / "skips", progress=False)
+        train_network(tiny, [broken], tmp_path / "fails")
+    result = train_network(tiny.with_changes(on_bad_image="skip"), [broken], tmp_path / "skips")
     assert {path.rsplit("/")[-1] for path in result.skipped_images} == {"3.jpg", "7.jpg"}
     assert np.isfinite(result.loss)
     kept = tiny.with_changes(on_bad_image="skip", images_in_memory="host")
-    again = train(kept, [broken], tmp_path / "kept", progress=False)
+    again = train_network(kept, [broken], tmp_path / "kept")
     assert torch.equal(weights(tmp_path / "kept" / "last"), weights(tmp_path / "skips" / "last"))
     assert again.skipped_images == result.skipped_images
 
@@ -394,19 +395,19 @@ def test_a_cache_file_remembers_the_images_that_were_bad(tiny, street_of_photos,
     skip = tiny.with_changes(
         cache_frozen="file", cache_dir=str(tmp_path / "cache"), steps=2, on_bad_image="skip"
     )
-    first = train(skip, [street], tmp_path / "first", progress=False)
-    again = train(skip, [street], tmp_path / "again", progress=False)
+    first = train_network(skip, [street], tmp_path / "first")
+    again = train_network(skip, [street], tmp_path / "again")
     assert [path.rsplit("/")[-1] for path in again.skipped_images] == ["5.jpg"]
     assert again.skipped_images.keys() == first.skipped_images.keys()
     with pytest.raises(InputError, match=r"5\.jpg: the file is empty.*cache was filled.*`on_bad_image=skip`"):
-        train(skip.with_changes(on_bad_image="fail"), [street], tmp_path / "fails", progress=False)
+        train_network(skip.with_changes(on_bad_image="fail"), [street], tmp_path / "fails")
 
 
 def test_missing_and_empty_images_are_named(tiny, street_of_photos, tmp_path):
     street = street_of_photos(tmp_path, 12)
     (tmp_path / "5.jpg").unlink()
     with pytest.raises(InputError, match=r"5\.jpg: cannot read the image"):
-        train(tiny.with_changes(images_in_memory="host"), [street], tmp_path / "run", progress=False)
+        train_network(tiny.with_changes(images_in_memory="host"), [street], tmp_path / "run")
 
 
 def test_augmentation_and_cache_exclude_each_other(tiny):
@@ -416,7 +417,7 @@ def test_augmentation_and_cache_exclude_each_other(tiny):
 
 def test_nothing_to_train_is_refused(tiny, photo_set, tmp_path):
     with pytest.raises(InputError, match="nothing to train"):
-        train(tiny.with_changes(train_blocks=0, pool="gap"), [photo_set], tmp_path / "run", progress=False)
+        train_network(tiny.with_changes(train_blocks=0, pool="gap"), [photo_set], tmp_path / "run")
 
 
 def test_photos_of_other_formats_and_sizes(tiny, tmp_path):
@@ -432,4 +433,4 @@ def test_photos_of_other_formats_and_sizes(tiny, tmp_path):
     columns = {"image": names, "easting": [0.0] * 9, "northing": np.arange(9) * 14.0, "heading": [90.0] * 9}
     table = Places.build(tmp_path, columns)
     street = LabelledSet(table, table, label_pairs(table, table))
-    assert train(tiny.with_changes(steps=1), [street], tmp_path / "run", progress=False).steps == 1
+    assert train_network(tiny.with_changes(steps=1), [street], tmp_path / "run").steps == 1

@@ -1,1 +1,0 @@
-"""What the commands do between reading their options and calling the library."""

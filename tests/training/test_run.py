@@ -1,0 +1,159 @@
+"""The front door: places and labels in whatever form, options by keyword, and a result that stands for its run."""
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from samespot.errors import InputError
+from samespot.model.loading import load_model
+from samespot.model.network import PlaceNet
+from samespot.places.table import Places
+from samespot.training.logbook import read_metrics
+from samespot.training.options import TrainingData, preset_options
+from samespot.training.run import train, training_data
+from samespot.training.validation import Validation
+
+
+@pytest.fixture(scope="module")
+def small(tiny) -> dict:
+    """Options by keyword: one step of the tiny network."""
+    names = ("backbone", "pretrained", "image_size", "batch_pairs", "device", "tensorboard", "workers")
+    return {**{name: getattr(tiny, name) for name in names}, "steps": 1, "log_every": 1}
+
+
+@pytest.fixture(scope="module")
+def on_disk(photo_set, tmp_path_factory):
+    """The table, and the folder that `samespot label --out` leaves: its labels are inside."""
+    folder = tmp_path_factory.mktemp("labelled")
+    photo_set.labels.save(folder / "labels")
+    return photo_set.queries.save(photo_set.queries.root / "places.csv"), folder
+
+
+def test_objects_and_files_give_the_same_run(small, photo_set, on_disk, tmp_path):
+    table, folder = on_disk
+    given = [
+        (photo_set.queries, photo_set.labels),
+        (table, folder / "labels"),
+        (str(table), str(folder)),
+    ]
+    results = [train(places, labels, tmp_path / str(i), **small) for i, (places, labels) in enumerate(given)]
+    assert len({result.loss for result in results}) == 1
+    result = results[0]
+    assert (result.run, result.model) == (tmp_path / "0", tmp_path / "0" / "last")
+    assert load_model(result).digest() == PlaceNet.load(result.model).digest()
+    drawn = json.loads((tmp_path / "0" / "batches.json").read_text())["strategies"]
+    assert {name: sum(numbers) for name, numbers in drawn.items()} == {"A": result.pairs}
+
+
+def test_readers_notes_are_passed_on(small, photo_set, tmp_path):
+    table = photo_set.queries
+    noted = Places(table.root, table.table, table.projection, {"no such file": 3}, ("headings were wrapped",))
+    said: list[str] = []
+    train(noted, photo_set.labels, tmp_path / "run", say=said.append, **small)
+    assert said[:2] == ["note: headings were wrapped", "dropped: 3 images: no such file"]
+
+
+def test_progress_tells_steps_and_the_loss(small, photo_set, tmp_path):
+    told = []
+    run = tmp_path / "run"
+    train(
+        photo_set.queries,
+        photo_set.labels,
+        run,
+        progress=lambda *it: told.append(it),
+        images_in_memory="host",
+        **{**small, "steps": 3, "log_every": 2},
+    )
+    assert ("reading images", 12, 12) in told
+    training = [(done, total) for what, done, total in told if what.partition(" · ")[0] == "training"]
+    assert training == [(0, 3), (1, 3), (2, 3), (3, 3)]
+    assert f"loss {read_metrics(run)[-1]['loss']:.4f}" in told[-1][0]
+
+
+def test_a_model_keeps_its_image_size_and_margin_unless_they_are_given(small, photo_set, tmp_path):
+    first = {**small, "image_size": (64, 96), "margin": 0.8}
+    start = train(photo_set.queries, photo_set.labels, tmp_path / "first", **first)
+    plain = {name: small[name] for name in small if name not in ("backbone", "pretrained", "image_size")}
+    kept = train(photo_set.queries, photo_set.labels, tmp_path / "kept", model=str(start.run), **plain)
+    net = PlaceNet.load(kept.model)
+    assert (net.preprocessing.size, net.margin) == ((64, 96), 0.8)
+    options = json.loads((kept.run / "config.json").read_text())["options"]
+    assert (options["image_size"], options["margin"]) == ([64, 96], 0.8)
+    other = {**plain, "image_size": "64", "margin": 0.4}
+    given = train(photo_set.queries, photo_set.labels, tmp_path / "given", model=str(start.run), **other)
+    net = PlaceNet.load(given.model)
+    assert (net.preprocessing.size, net.margin) == ((64, 64), 0.4)
+    again = {**plain, "steps": 2}  # what was settled is the same when it goes on
+    assert (
+        train(photo_set.queries, photo_set.labels, kept.run, resume=True, model=str(start.run), **again).steps
+        == 2
+    )
+
+
+def test_a_run_is_not_resumed_with_another_validation(small, photo_set, tmp_path):
+    """Two recalls in one record could not be told apart."""
+    table = photo_set.queries
+    near, far = (Validation.within(table, table, metres, ks=(1,)) for metres in (5.0, 30.0))
+
+    def go(steps, validation):
+        more = {**small, "steps": steps}
+        return train(table, photo_set.labels, tmp_path / "run", resume=True, validation=validation, **more)
+
+    go(1, None)
+    go(2, near)  # asked for later: nothing is mixed
+    with pytest.raises(
+        InputError, match=r"cannot be resumed with another validation.* or none, or choose another"
+    ):
+        go(3, far)
+    go(3, None)
+    with pytest.raises(InputError, match="another validation"):
+        go(4, far)
+    assert go(4, near).recall == {1: 1.0}
+    assert [m["step"] for m in read_metrics(tmp_path / "run") if "recall@1" in m] == [2, 4]
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"stepps": 3}, "unknown option 'stepps'; did you mean `steps`?"),
+        ({"preset": "campus"}, "`preset` reads a whole data set: give its folder instead of a table"),
+        ({"preset": "campus", "map": "m.csv"}, "`map` has no effect with `preset=campus`"),
+        ({"labels": None}, "`labels` is missing"),
+        ({"validation": "v", "validate": "q.csv"}, "`validate` has no effect with `validation`"),
+        ({"device": "cuda"}, "`device=cuda`: torch sees no GPU"),
+        ({"decode": "gpu", "device": "cpu"}, "`decode=gpu` needs a CUDA device"),
+    ],
+)
+def test_what_cannot_be_meant_is_one_clear_line(photo_set, tmp_path, monkeypatch, options, complaint):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    given = {"labels": tmp_path, **options}
+    with pytest.raises(InputError) as caught:
+        train(photo_set.queries, run=tmp_path / "run", **given)
+    assert str(caught.value).startswith(complaint)
+    assert not (tmp_path / "run").exists()
+
+
+def test_outdoors_the_soft_loss_learns_from_labels_by_distance(tmp_path):
+    for i in range(18):
+        Image.new("RGB", (8, 8)).save(tmp_path / f"{i}.jpg")
+    places = Places.build(
+        tmp_path,
+        {
+            "image": [f"{i}.jpg" for i in range(18)],
+            "easting": np.arange(18) * 10.0,
+            "northing": np.zeros(18),
+            "heading": np.zeros(18),
+            "split": ["train"] * 4 + ["map"] * 12 + ["query"] * 2,
+            "time": ["15:00"] * 16 + ["16:00"] * 2,
+        },
+    )
+    places.save(tmp_path / "places.csv")
+    asked = TrainingData(tmp_path, preset="campus", labels=tmp_path / "labels")
+    (soft,), _ = training_data(asked, preset_options("campus", loss="soft-contrastive"), None, print)
+    assert soft.labels.meta["measure"] == "distance"
+    # 10 m and 20 m apart, ½ at 15 m with 0.8 / m: e⁴ and e⁻⁴ to one; 30 m is nothing
+    np.testing.assert_allclose(soft.labels.dense()[0, 1:], [0.98201, 0.01799, 0], atol=1e-5)
+    (graded,), _ = training_data(asked, preset_options("campus", loss="ap"), None, print)
+    assert graded.labels.meta["measure"] == "overlap"
