@@ -3,13 +3,9 @@
 import json
 import os
 import struct
-from fractions import Fraction
 
-import numpy as np
 import pytest
 from PIL import Image
-
-from samespot import Places
 
 GPS_IFD, EXIF_IFD, TAKEN = 0x8825, 0x8769, 0x9003
 MUNICH = {1: "N", 2: (48.0, 8.0, 13.0), 3: "E", 4: (11.0, 34.0, 31.0)}
@@ -44,7 +40,8 @@ def test_photos_whose_gps_cannot_be_believed_are_left_out_and_counted(done, here
     photo(here / "photos" / "good.jpg", MUNICH)
     photo(here / "photos" / "odd.jpg", gps)
     facts = done(["places", "photos"], said, "1 photos left out", "odd.jpg")
-    if facts: assert facts["images"] == 1
+    if facts:
+        assert facts["images"] == 1
 
 
 def truncated(path):
@@ -105,21 +102,24 @@ def test_what_is_no_photo_is_left_out(done, here, make):
     photo(here / "photos" / "good.jpg", MUNICH)
     make(here / "photos" / "odd.jpg")
     facts = done(["places", "photos"])
-    if facts: assert facts["images"] == 1
+    if facts:
+        assert facts["images"] == 1
 
 
 def test_a_folder_with_a_way_back_to_itself_is_read_once(done, here):
     photo(here / "photos" / "good.jpg", MUNICH)
     (here / "photos" / "again").symlink_to(here / "photos", target_is_directory=True)
     facts = done(["places", "photos"])
-    if facts: assert facts["images"] == 1
+    if facts:
+        assert facts["images"] == 1
 
 
 def test_a_nonsense_compass_is_no_heading(done, here):
     photo(here / "photos" / "a.jpg", {**MUNICH, 17: float("inf")})
     photo(here / "photos" / "b.jpg", {**MUNICH, 16: "M", 17: 725.0})
     facts = done(["places", "photos"])
-    if facts: assert facts["with heading"] == 1
+    if facts:
+        assert facts["with heading"] == 1
 
 
 @pytest.mark.parametrize(
@@ -290,7 +290,10 @@ OTHERS = {
     "TB-Places without poses": (lambda f: tb_places(f, {"im_paths": ["a.jpg"]}), ""),
     "TB-Places six numbers": (lambda f: tb_places(f, {"im_paths": ["a.jpg"], "poses": [[0] * 6]}), ""),
     "TB-Places zero rotation": (lambda f: tb_places(f, {"im_paths": ["a.jpg"], "poses": [[0] * 7]}), ""),
-    "TB-Places huge number": (lambda f: tb_places(f, {"im_paths": ["a"], "poses": [[10**400, *POSE[1:]]]}), ""),
+    "TB-Places huge number": (
+        lambda f: tb_places(f, {"im_paths": ["a"], "poses": [[10**400, *POSE[1:]]]}),
+        "",
+    ),
     "TB-Places nan": (lambda f: tb_places(f, '{"im_paths": ["a"], "poses": [[NaN,0,0,0,0,0,1]]}'), ""),
     "TB-Places more images": (lambda f: tb_places(f, {"im_paths": ["a", "b"], "poses": [POSE]}), ""),
     "TB-Places images of numbers": (lambda f: tb_places(f, {"im_paths": [1], "poses": [POSE]}), ""),

@@ -2,14 +2,12 @@
 
 import json
 import shutil
-import struct
 
 import h5py
 import numpy as np
 import pytest
-from PIL import Image
 
-from samespot import PairLabels, Places
+from samespot import PairLabels
 
 RULES = {
     "theta 0": (["--theta", "0"], ""),
@@ -132,7 +130,10 @@ THREE_D = {
     "absent cloud": (["--cloud", "absent.ply", "--camera", "64,48,50,50,32,24"], ""),
     "cloud is a folder": (["--cloud", ".", "--camera", "64,48,50,50,32,24"], ""),
     "no cloud": ([], ""),
-    "depth that is not there": (["--cloud", "c.ply", "--camera", "64,48,50,50,32,24", "--occlusion", "depth"], ""),
+    "depth that is not there": (
+        ["--cloud", "c.ply", "--camera", "64,48,50,50,32,24", "--occlusion", "depth"],
+        "",
+    ),
     "occlusion fog": (["--cloud", "c.ply", "--camera", "64,48,50,50,32,24", "--occlusion", "fog"], ""),
     "angle": (["--theta", "30"], ""),
 }
@@ -254,7 +255,10 @@ FOLDERS = {
     "zero": (lambda f: np.save(f / "similarity.npy", np.load(f / "similarity.npy") * 0), ""),
     "columns beyond": (lambda f: np.save(f / "columns.npy", np.load(f / "columns.npy") + 99), ""),
     "negative columns": (lambda f: np.save(f / "columns.npy", np.load(f / "columns.npy") - 99), ""),
-    "indptr that falls": (lambda f: np.save(f / "indptr.npy", np.load(f / "indptr.npy")[[0, 2, 1, *range(3, 13)]]), ""),
+    "indptr that falls": (
+        lambda f: np.save(f / "indptr.npy", np.load(f / "indptr.npy")[[0, 2, 1, *range(3, 13)]]),
+        "",
+    ),
     "of another kind": (lambda f: np.save(f / "columns.npy", np.load(f / "columns.npy").astype(float)), ""),
 }
 
