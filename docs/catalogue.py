@@ -16,8 +16,8 @@ A protocol says which queries count, what counts as found, and what is never ret
 samespot evaluate runs/mine msls-val --root MSLS
 ```
 
-In Python: `samespot.evaluate("runs/mine", "msls-val", root="MSLS")`. An option below is a flag of the command and a keyword
-in Python. To list the protocols:
+In Python: `samespot.evaluate("runs/mine", "msls-val", root="MSLS")`. An option below is a flag of the command and a
+keyword in Python. To list the protocols:
 
 ```sh
 samespot protocols
