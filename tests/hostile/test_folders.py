@@ -59,12 +59,7 @@ def test_photos_whose_gps_cannot_be_believed_are_left_out_and_counted(done, here
     photo(here / "photos" / "good.jpg", MUNICH)
     photo(here / "photos" / "odd.jpg", gps)
     facts = done(["places", "photos"], said, "1 photos left out", "odd.jpg")
-<<<<<<< HEAD
     assert facts["images"] == 1
-=======
-    if facts:
-        assert facts["images"] == 1
->>>>>>> main
 
 
 def truncated(path):
@@ -125,36 +120,21 @@ def test_what_is_no_photo_is_left_out(done, here, make):
     photo(here / "photos" / "good.jpg", MUNICH)
     make(here / "photos" / "odd.jpg")
     facts = done(["places", "photos"])
-<<<<<<< HEAD
     assert facts["images"] == 1
-=======
-    if facts:
-        assert facts["images"] == 1
->>>>>>> main
 
 
 def test_a_folder_with_a_way_back_to_itself_is_read_once(done, here):
     photo(here / "photos" / "good.jpg", MUNICH)
     (here / "photos" / "again").symlink_to(here / "photos", target_is_directory=True)
     facts = done(["places", "photos"])
-<<<<<<< HEAD
     assert facts["images"] == 1
-=======
-    if facts:
-        assert facts["images"] == 1
->>>>>>> main
 
 
 def test_a_nonsense_compass_is_no_heading(done, here):
     photo(here / "photos" / "a.jpg", {**MUNICH, 17: float("inf")})
     photo(here / "photos" / "b.jpg", {**MUNICH, 16: "M", 17: 725.0})
     facts = done(["places", "photos"])
-<<<<<<< HEAD
     assert facts["with heading"] == 1
-=======
-    if facts:
-        assert facts["with heading"] == 1
->>>>>>> main
 
 
 @pytest.mark.parametrize(
@@ -404,7 +384,6 @@ def tb_places(folder, content):
 
 POSE = [0.0, 0, 0, 0, 0, 0, 1]
 OTHERS = {
-<<<<<<< HEAD
     "@ names with one field": (
         lambda f: at_name(f, "@1@.jpg"),
         "1 fields between @ signs where 2 to 14 are expected; the order is",
@@ -481,33 +460,6 @@ OTHERS = {
         lambda f: tb_places(f, {"im_paths": [], "poses": []}),
         "the table has no rows; give it one for each image",
     ),
-=======
-    "@ names with one field": (lambda f: at_name(f, "@1@.jpg"), ""),
-    "@ names with text": (lambda f: at_name(f, "@east@2@.jpg"), ""),
-    "@ names with inf": (lambda f: at_name(f, "@inf@2@.jpg"), ""),
-    "@ names with zone 99": (lambda f: at_name(f, "@5@2@99@T@.jpg"), ""),
-    "@ names with too many fields": (lambda f: at_name(f, "@1@2" + "@" * 20 + ".jpg"), ""),
-    "@ names twice in two zones": (lambda f: at_name(f, "@5e5@5e6@32@U@.jpg", "@5e5@5e6@@@.jpg"), ""),
-    "7Scenes with 15 numbers": (lambda f: seven_scenes(f, "1 " * 15), ""),
-    "7Scenes with text": (lambda f: seven_scenes(f, "x " * 16), ""),
-    "7Scenes without rotation": (lambda f: seven_scenes(f, "2 0 0 0 0 2 0 0 0 0 2 0 0 0 0 1"), ""),
-    "7Scenes with another last row": (lambda f: seven_scenes(f, "1 0 0 0 0 1 0 0 0 0 1 0 1 1 1 1"), ""),
-    "7Scenes all lost": (lambda f: seven_scenes(f, "nan " * 16), ""),
-    "7Scenes empty": (lambda f: seven_scenes(f, ""), ""),
-    "TB-Places no json": (lambda f: tb_places(f, "{"), ""),
-    "TB-Places a list": (lambda f: tb_places(f, []), ""),
-    "TB-Places without poses": (lambda f: tb_places(f, {"im_paths": ["a.jpg"]}), ""),
-    "TB-Places six numbers": (lambda f: tb_places(f, {"im_paths": ["a.jpg"], "poses": [[0] * 6]}), ""),
-    "TB-Places zero rotation": (lambda f: tb_places(f, {"im_paths": ["a.jpg"], "poses": [[0] * 7]}), ""),
-    "TB-Places huge number": (
-        lambda f: tb_places(f, {"im_paths": ["a"], "poses": [[10**400, *POSE[1:]]]}),
-        "",
-    ),
-    "TB-Places nan": (lambda f: tb_places(f, '{"im_paths": ["a"], "poses": [[NaN,0,0,0,0,0,1]]}'), ""),
-    "TB-Places more images": (lambda f: tb_places(f, {"im_paths": ["a", "b"], "poses": [POSE]}), ""),
-    "TB-Places images of numbers": (lambda f: tb_places(f, {"im_paths": [1], "poses": [POSE]}), ""),
-    "TB-Places nothing": (lambda f: tb_places(f, {"im_paths": [], "poses": []}), ""),
->>>>>>> main
 }
 
 
