@@ -10,13 +10,28 @@ from samespot.evaluation.protocols import list_protocols
 HEAD = """\
 # Protocols
 
-A protocol is an object with a name: which queries count, what counts as found, what is never retrieved. This page is
-written from those objects by `python docs/catalogue.py`; `samespot protocols NAME` prints the same.
+A protocol says which queries count, what counts as found, and what is never retrieved. To measure a model by one:
+
+```text
+samespot evaluate runs/mine msls-val --root MSLS
+```
+
+In Python: `samespot.evaluate("runs/mine", "msls-val", root="MSLS")`. An option below is a flag of the command and a
+keyword in Python. To list the protocols:
 
 ```sh
 samespot protocols
 samespot protocols msls-val
 ```
+
+```python
+import samespot
+
+for one in samespot.list_protocols():
+    print(one.name, one.positive)
+```
+
+This page is written from the protocols themselves by `python docs/catalogue.py`.
 
 | name | data set | what counts as found | ranks |
 |---|---|---|---|

@@ -646,7 +646,7 @@ def test_protocols_are_listed_and_explained(samespot, tmp_path):
         ("evaluate MODEL --map HERE/map.csv --within 1m", "none of the 4 queries has anything to find"),
         ("evaluate MODEL --map HERE/map.csv --overlap 2", "--overlap 2 must be at most 1"),
         ("evaluate MODEL --map HERE/map.csv --frames -1", "--frames -1 must be at least 0"),
-        ("evaluate MODEL --map HERE/map.csv --time-gap nan", "--time-gap nan must be at least 0"),
+        ("evaluate MODEL --map HERE/map.csv --time-gap nan", "--time-gap nan is not a finite number"),
         ("evaluate MODEL --map HERE/map.csv --time-gap -1", "--time-gap -1 must be at least 0"),
         ("evaluate MODEL --map HERE/map.csv --radius 0", "--radius 0 must be above 0"),
         ("evaluate MODEL --map HERE/map.csv --accept-precision 2", "--accept-precision 2 must be at most 1"),

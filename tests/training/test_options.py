@@ -10,7 +10,7 @@ from samespot.errors import InputError
 from samespot.overlap.task import preset_named
 from samespot.places.catalogue import DATA_SETS
 from samespot.training.losses import loss_names
-from samespot.training.options import TrainingData, TrainingOptions, preset_options
+from samespot.training.options import TrainingOptions, asked_for, preset_options
 from samespot.training.schedule import schedule_of, total_steps
 
 PRESETS = [known.name for known in DATA_SETS if known.preset]
@@ -244,13 +244,12 @@ def test_a_model_keeps_its_image_size_and_margin_unless_they_are_typed():
         ({"within": "5m"}, "`within` has no effect without `validate`"),
         ({"validate": "q.csv"}, "`validate` needs `validate_map`"),
         ({"preset": "mars"}, "`preset` 'mars' is unknown; choose one of msls, tb-places, 7scenes, campus"),
-        ({"labels": None}, "`labels` is missing: the folder that `samespot label` wrote"),
         ({"labls": "x"}, "unknown option 'labls'; did you mean `labels`?"),
     ],
 )
 def test_data_that_cannot_be_meant_is_one_clear_line(typed, message):
     with pytest.raises(InputError) as caught:
-        TrainingData.of({"places": "places.csv", "labels": "labels", **typed})
+        asked_for({"places": "places.csv", "labels": "labels", **typed})
     assert str(caught.value).startswith(message)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from samespot.cli import console
 from samespot.cli.app import app
-from samespot.cli.bridge import command
+from samespot.cli.bridge import command, flags_of, with_flags
 from samespot.training.options import TrainingData, TrainingOptions, asked_for
 
 
@@ -19,8 +19,12 @@ def train(typed: dict[str, Any]) -> Any:
     data, _ = asked_for(typed)  # a mistake is said before torch is loaded
     from samespot.training.run import train as train_places
 
+    flags = flags_of(TrainingData, TrainingOptions)
     with console.progress_bar() as progress:
-        result = train_places(**typed, progress=progress, say=console.say)
+        result = train_places(
+            **typed, progress=progress, say=lambda line: console.say(with_flags(line, flags))
+        )
+    result.warnings = [with_flags(line, flags) for line in result.warnings]
     if console.first_process():
         console.training_table(result)
         files = [result.model]

