@@ -16,7 +16,7 @@ def train(typed: dict[str, Any]) -> Any:
 
     Many GPUs: torchrun --nproc_per_node=8 -m samespot train ...
     """
-    asked_for(typed)  # a mistake is said before torch is loaded
+    data, _ = asked_for(typed)  # a mistake is said before torch is loaded
     from samespot.training.run import train as train_places
 
     flags = flags_of(TrainingData, TrainingOptions)
@@ -35,4 +35,16 @@ def train(typed: dict[str, Any]) -> Any:
             drawn = read_counts(result.run / "batches.json")
             files.append(plot_histograms(drawn, result.run / "batches.png"))
         console.files_written([file for file in files if file])
+        _hint(data)
     return result.to_dict()
+
+
+def _hint(data: TrainingData) -> None:
+    """To evaluate on the photos of the validation, or on those that `samespot split` put beside the training photos."""
+    if data.preset is not None:  # it has a protocol of its own
+        return
+    queries, places = data.validate, data.validate_map
+    if queries is None or places is None:
+        queries, places = data.places.parent / "query.csv", data.places.parent / "map.csv"
+    tables = "--map", places, "--queries", queries
+    console.next_step("evaluate", data.run, *tables, "--out", data.run / "evaluation")
