@@ -106,11 +106,15 @@ class Options:
         """As plain json."""
         return {one.name: _plain(getattr(self, one.name)) for one in fields(self)}
 
-    def lines(self) -> list[str]:
-        """One line for each setting, to print."""
-        values = self.to_dict()
-        width = max(map(len, values))
-        return [f"{name:<{width}}  {value}" for name, value in values.items()]
+    def changed(self) -> str:
+        """The settings that are not the defaults, in one line."""
+        usual, values = type(self)().to_dict(), self.to_dict()
+        said = [f"{name} {_word(value)}" for name, value in values.items() if value != usual[name]]
+        return ", ".join(said) or "none"
+
+
+def _word(value: Any) -> str:
+    return "x".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _plain(value: Any) -> Any:

@@ -241,7 +241,7 @@ def test_the_screen_cuts_no_number_off(samespot, model, tmp_path):
         )
         assert f"{value:.1f}" in out
         assert f"{low:.1f}–{high:.1f}" in out
-    assert "by condition, descriptor 96" in out
+    assert "by condition, descriptor 96 dims, as described" in out
 
 
 # ---- protocols ----
@@ -548,7 +548,7 @@ def test_a_comparison_is_of_means_over_the_same_queries(samespot, model, street,
     assert one["difference"] == pytest.approx(1 / 3, abs=1e-6)
     assert one["p"] == 1  # one query found by one of them only
     assert told["queries"] == 3
-    assert "A: …/deeply/buried/evaluation.json, descriptor 96" in out
+    assert "A …/deeply/buried/evaluation.json; descriptor: 96 dims, as described" in out
     assert "3 queries count" in out
     assert re.search(r"R@1 +100\.0 +66\.7 +\+33\.3 \[0\.0, \+\d+\.\d\] +1 +inconclusive", out)
     seeds = f"{first},{other}"

@@ -98,7 +98,7 @@ def test_nothing_to_draw_or_the_wrong_sizes_is_one_clear_line(tmp_path):
     for change, said in (
         ({"seen_a": nobody, "seen_b": nobody}, "neither camera sees a point"),
         ({"seen_a": nobody[:5]}, "give one boolean a point"),
-        ({"image_a": tmp_path / "torn.png"}, "torn.png: cannot be read as an image"),
+        ({"image_a": tmp_path / "torn.png"}, "torn.png: cannot decode the image"),
     ):
         with pytest.raises(InputError, match=said):
             draw_cloud_pair(tmp_path / "pair.png", **{**pair, **change})

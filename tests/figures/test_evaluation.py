@@ -49,11 +49,11 @@ def test_re_ranked_lists_and_what_they_were_made_of_are_never_left_out(drawn, tm
     better = replace(variants[of], reranked_by="xfeat")
     figures_of([*variants[: of + 1], better, *variants[of + 1 :]], tmp_path)
     for series, again in drawn.values():
-        assert again == {better.name: variants[of].name}
-        assert better.name in series
-        assert variants[of].name in series
+        assert again == {better.title: variants[of].title}
+        assert better.title in series
+        assert variants[of].title in series
         assert 7 <= len(series) <= 8
-        assert next(iter(series)) == "512"
+        assert next(iter(series)) == "512 dims, as described"
     assert drawn.keys() == {"recall", "over distance"}
 
 
@@ -72,8 +72,11 @@ def test_the_re_ranked_line_is_dashed_and_named(monkeypatch, tmp_path):
         with Image.open(path) as image:
             assert min(image.size) > 400
     assert lines["recall"] == {
-        "512, R@1: 51.0": "-",
-        "512 re-ranked by xfeat, R@1: 81.0": "--",
-        "64 whitened on the map, R@1: 51.0": "-",
+        "512 dims, as described, R@1: 51.0": "-",
+        "512 dims, as described, re-ranked by xfeat, R@1: 81.0": "--",
+        "64 dims, whitened on the map, R@1: 51.0": "-",
     }
-    assert list(lines["recall-over-distance"].items())[-2] == ("512 re-ranked by xfeat", "--")
+    assert list(lines["recall-over-distance"].items())[-2] == (
+        "512 dims, as described, re-ranked by xfeat",
+        "--",
+    )

@@ -229,7 +229,7 @@ def test_a_pair_figure_says_which_rows_to_ask_for(tmp_path, drawn, no_relation):
     titles = [axes.get_title(loc="left") for axes in drawn[-1].axes[:2]]
     assert titles == ["query 12: 12.jpg", "map 34: 34.jpg"]
     (tmp_path / "34.jpg").write_bytes(b"torn")
-    with pytest.raises(InputError, match=r"34\.jpg: cannot be read as an image"):
+    with pytest.raises(InputError, match=r"34\.jpg: cannot decode the image"):
         draw_label_set(run_task(LabelTask("t", there, there, Sectors())), tmp_path, (12, 34))
 
 

@@ -18,6 +18,7 @@ from samespot.evaluation.protocols.town import SharedView
 from samespot.figures.report import write_report
 from samespot.figures.report_networks import differences_of
 from samespot.figures.report_runs import ActivationRow, ReportRun, RunDifferences, load_runs
+from samespot.figures.report_sections.calibration import calibration
 from samespot.figures.report_sections.explorer import (
     distance_bytes,
     overlap_bytes,
@@ -25,7 +26,7 @@ from samespot.figures.report_sections.explorer import (
     sample_queries,
 )
 from samespot.figures.report_sections.gallery import gallery, kinds_of, matches_of, shown_runs
-from samespot.figures.report_sections.looks import colours, dash_of, main_variants, smoothed, variant_words
+from samespot.figures.report_sections.looks import colours, dash_of, main_variants, smoothed
 from samespot.figures.report_sections.markup import embedded, percent
 from samespot.figures.report_sections.network import heated
 from samespot.figures.report_sections.photos import ABSENT, PhotoStore
@@ -86,9 +87,86 @@ def test_the_table_has_the_numbers_of_the_evaluations_and_of_their_comparison(pa
     for one in made.differences:
         if one.metric in ("R@1", "overlap@1"):
             assert f'<span class="value">{percent(one.difference.value, signed=True)}</span>' in page
-    verdicts = page.count(">significant<") + page.count(">inconclusive<")
+    verdicts = sum(page.count(f">{word}<") for word in ("better", "worse", "inconclusive"))
     # R@1, R@5, R@10, overlap@1, nDCG@10 of three kinds of descriptors, and the large figure
     assert verdicts >= 5 * 2 + 1
+
+
+def test_a_win_is_a_tick_a_loss_is_not_and_the_rest_is_neither(runs):
+    """A significant loss used to be a green tick, too."""
+    first, second = (run.evaluation.variant() for run in runs)
+    always, never = (np.full_like(first.outcomes["first_hit"], hit) for hit in (1, 0))
+
+    def said(mine, theirs):
+        sides = zip(runs, (first, second), (mine, theirs), strict=True)
+        changed = [
+            replace(
+                run,
+                evaluation=replace(
+                    run.evaluation,
+                    variants=[replace(variant, outcomes={**variant.outcomes, "first_hit": hits})],
+                ),
+            )
+            for run, variant, hits in sides
+        ]
+        return re.search(r'class="card difference">.*?</div>', summary(changed).body)[0]
+
+    assert '<span class="verdict better">better</span>' in said(always, never)
+    assert '<span class="verdict worse">worse</span>' in said(never, always)
+    assert '<span class="verdict open">inconclusive</span>' in said(always, always)
+
+
+def test_lines_and_bars_are_explained_where_they_are_drawn(runs):
+    body = recall(runs).body
+    assert '<span class="swatch dots" style="--swatch:var(--grey)"' in body
+    assert "usual rule: 25 m and ψ 0.5" in body
+    assert "vertical dotted line marks the usual rule" in body
+    evaluation, variant = runs[0].evaluation, runs[0].evaluation.variant()
+    curves = {**variant.curves, "calibration, isotonic": variant.curves["calibration"]}
+    both = replace(runs[0], evaluation=replace(evaluation, variants=[replace(variant, curves=curves)]))
+    body = calibration([both]).body
+    assert "Solid lines and bars: overlap predicted as 1 − d/τ" in body
+    assert "Dotted lines and pale bars: predicted by a curve" in body
+    assert body.count('class="swatch line-and-bar"') == body.count('class="swatch dots-and-pale-bar"') == 1
+    assert "pale bars" not in calibration(runs).body  # there are none
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        (
+            {"accepted": 120},
+            "to be right 95\u00a0% of the time, accept d ≤ 0.183: 96.0\u00a0% of 120 accepted answers are right"
+            " [91.0, 98.0], 60.0\u00a0% of the queries in the map are answered correctly, 3.0\u00a0% of those not in"
+            " the map are accepted",
+        ),
+        (
+            {"accepted": 1},
+            "too few answers to say which distance is right 95\u00a0% of the time: it would rest on 1",
+        ),
+        (
+            {"reached": False, "distance": None},
+            "no distance is small enough to be right 95\u00a0% of the time",
+        ),
+    ],
+)
+def test_a_promise_has_its_interval_and_its_number_of_answers_or_is_not_made(runs, changes, words):
+    at = {
+        "asked": 0.95,
+        "reached": True,
+        "distance": 0.183,
+        "precision": 0.96,
+        "recall": 0.6,
+        "false_accepts": 0.03,
+    }
+    at |= {"low": 0.91, "high": 0.98, "accepted": 120, "best": 0.9, **changes}
+    evaluation, variant = runs[0].evaluation, runs[0].evaluation.variant()
+    curves = {**variant.curves, "acceptance": {**variant.curves["acceptance"], "at": at}}
+    known = replace(evaluation, variants=[replace(variant, curves=curves)])
+    body = calibration([replace(runs[0], evaluation=known)]).body
+    assert words in body
+    promised = "to be right 95\u00a0% of the time, accept" in body
+    assert promised == ("circle-open" in body) == ("Rings mark" in body)
 
 
 def test_names_cannot_break_out_of_the_page(page):
@@ -388,17 +466,22 @@ def test_re_ranked_lists_have_lines_of_their_own(reranked):
     by_rank, by_dims, by_distance, by_overlap, *_ = plots(section)
     for lines in (by_rank, by_distance, by_overlap):
         looks = {line["name"]: (line["line"]["dash"], line["marker"]["symbol"]) for line in lines}
-        assert looks["graded, 16 dims"] == ("solid", "circle")
-        assert looks["graded, 16 dims, re-ranked by xfeat"] == ("dashdot", "circle-open")
+        assert looks["graded, 16 dims, as described"] == ("solid", "circle")
+        assert looks["graded, 16 dims, as described, re-ranked by xfeat"] == ("dashdot", "circle-open")
         assert looks["graded, 8 dims, whitened on the map"] == ("dash", "circle")
-        assert looks["binary, 16 dims, re-ranked by xfeat"] == ("dashdot", "square-open")
+        assert looks["binary, 16 dims, as described, re-ranked by xfeat"] == ("dashdot", "square-open")
         colours = {line["name"]: line["line"]["color"] for line in lines}
-        assert colours["graded, 16 dims, re-ranked by xfeat"] == colours["graded, 16 dims"]
-    better = next(line for line in by_rank if line["name"] == "graded, 16 dims, re-ranked by xfeat")
+        assert (
+            colours["graded, 16 dims, as described, re-ranked by xfeat"]
+            == colours["graded, 16 dims, as described"]
+        )
+    better = next(
+        line for line in by_rank if line["name"] == "graded, 16 dims, as described, re-ranked by xfeat"
+    )
     assert set(better["y"]) == {100}
     assert not any("re-ranked" in line["name"] for line in by_dims)  # it is no matter of size
     assert section.body.count('<span class="swatch dashdot"') == 2 * 2  # in two legends, of each run
-    assert "open marks: the lists re-ranked" in section.body
+    assert "open marks: re-ranked" in section.body
 
 
 def test_re_ranked_lists_stand_in_the_table_and_leave_the_headline_to_the_plain_ones(reranked, runs):
@@ -406,13 +489,13 @@ def test_re_ranked_lists_stand_in_the_table_and_leave_the_headline_to_the_plain_
     headline = re.compile(r'<p class="headline">.*?</p>')
     assert headline.search(plain)[0] == headline.search(both)[0]
     scores = re.search(r"<table[^>]*scores.*?</table>", both, re.S)[0]
-    assert scores.count("16 dims, re-ranked by xfeat") == 2
-    assert "in their largest size" in both
+    assert scores.count("16 dims, as described, re-ranked by xfeat") == 2
+    assert "the largest size is shown" in both
     alone = [
         replace(run, evaluation=replace(run.evaluation, variants=run.evaluation.variants[:2]))
         for run in reranked
     ]
-    assert "in their largest size" not in summary(alone).body  # nothing is whitened
+    assert "the largest size is shown" not in summary(alone).body  # nothing is whitened
 
 
 def test_a_whitening_from_a_file_is_one_more_kind(runs):
@@ -420,8 +503,8 @@ def test_a_whitening_from_a_file_is_one_more_kind(runs):
     largest = evaluation.variant("8 whitened on the map")
     filed = replace(largest, whitened_with="w.safetensors")  # fitted on a map, too, but on which?
     known = replace(evaluation, variants=[*evaluation.variants, filed])
-    assert [variant_words(one) for one in main_variants(known)] == [
-        "16 dims",
+    assert [one.title for one in main_variants(known)] == [
+        "16 dims, as described",
         "8 dims, whitened on the map",
         "8 dims, whitened with w.safetensors",
     ]

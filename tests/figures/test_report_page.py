@@ -3,9 +3,11 @@
 import os
 import re
 import shutil
+from io import BytesIO
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from samespot.figures.report import write_report
 from samespot.figures.report_runs import ActivationRow, RunDifferences, load_runs
@@ -74,13 +76,6 @@ def until(page, expression):
     pytest.fail(f"never came true: {expression}")
 
 
-def scrolled(page):
-    """Every plot comes near the screen once, and is drawn."""
-    for box in page.query_selector_all(".plot"):
-        box.scroll_into_view_if_needed()
-    until(page, "[...document.querySelectorAll('.plot')].every((box) => box.querySelector('.main-svg'))")
-
-
 def numbers(page):
     """What the explorer says, by name."""
     names = [re.sub(r"d [\d.]+$", "", name) for name in page.locator("#pair-readout dt").all_inner_texts()]
@@ -91,13 +86,85 @@ def numbers(page):
 @pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark"), (320, "light")])
 def test_it_draws_everything_fits_and_runs_no_name_as_a_script(opened, width, scheme):
     page = opened(width, scheme)
-    scrolled(page)
+    assert page.evaluate(
+        "[...document.querySelectorAll('div.plot')].every((box) => box.querySelector('.main-svg'))"
+    )
     assert page.evaluate("document.documentElement.scrollWidth") == width
     assert page.evaluate("[...document.images].every((one) => one.complete && one.naturalWidth > 0)")
     assert page.evaluate("[...document.images].every((one) => one.alt.length > 0)")
     assert page.evaluate("window.hacked") is None
     paper = page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (sum(map(int, re.findall(r"\d+", paper))) < 200) == (scheme == "dark")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_a_capture_of_the_whole_page_has_every_chart(opened, width):
+    """They used to be drawn when they came near the screen: whoever captured the page at once got empty boxes."""
+    page = opened(width)
+    with Image.open(BytesIO(page.screenshot(full_page=True))) as picture:
+        whole = np.asarray(picture.convert("RGB"))
+    boxes = [box.bounding_box() for box in page.query_selector_all("div.plot")]
+    assert len(boxes) > 8
+    for box in boxes:
+        x, y, wide, tall = (round(box[side]) for side in ("x", "y", "width", "height"))
+        drawn = whole[y : y + tall, x : x + wide].reshape(-1, 3)
+        assert drawn.shape == (wide * tall, 3)
+        spread = drawn.max(axis=1).astype(int) - drawn.min(axis=1)
+        coloured = int((spread > 40).sum())  # lines, bars and dots have colours, axes and words are grey
+        assert coloured > 60, box
+
+
+def test_a_printed_page_has_every_chart_and_they_shrink_to_the_paper(opened):
+    page = opened()
+    page.evaluate("""() => addEventListener("beforeprint", () => {
+        window.printed = [...document.querySelectorAll("div.plot")].map((box) =>
+            [...box.querySelectorAll(".main-svg")].every((svg) => svg.hasAttribute("viewBox"))
+            && box.querySelectorAll(".main-svg .trace path").length > 0);
+    })""")
+    assert page.pdf().startswith(b"%PDF")
+    printed = page.evaluate("window.printed")
+    assert len(printed) > 8
+    assert all(printed)
+    assert page.locator(".main-svg[viewBox]").count() == 0  # the screen is as before
+    page.emulate_media(media="print")
+    shown = page.evaluate(
+        "[...document.querySelectorAll('.main-svg')].map((svg) => svg.getBoundingClientRect().right)"
+    )
+    assert max(shown) <= 1280
+
+
+CAMERAS = [
+    # east, north, heading, opening, name, colour: two at one place, and far ones in one direction and in two
+    [[0, 0, 0, 90, "", "ink"], [1, 1, 5, 90, "a1", "right"], [1, 1, 5, 90, "b1", "right"]],
+    [[0, 0, 0, 90, "", "ink"], [-90, -170, 0, 90, "a1", "wrong"], [-90, -171, 0, 90, "b1", "wrong"]],
+    [[0, 0, 180, 90, "", "ink"], [0, -170, 0, 90, "a1", "wrong"], [1, 0, 180, 90, "b1", "right"]],
+    [[0, 0, 270, 90, "", "ink"], *([-3 * i, -5 * i, 250, 90, str(i), "right"] for i in (1, 2, 3, 40))],
+]
+
+
+@pytest.mark.parametrize("cameras", CAMERAS)
+def test_labels_of_a_small_map_do_not_cover_each_other_and_are_inside(opened, cameras):
+    page = opened()
+    boxes = page.evaluate(
+        """(cameras) => {
+            const svg = document.querySelector(".sector-map");
+            sectorMap.draw(svg, cameras, 30);
+            const edge = svg.viewBox.baseVal;
+            const all = [...svg.querySelectorAll("text")].map((one) => one.getBBox());
+            return [[edge.x, edge.y, edge.width, edge.height], ...all.map((b) => [b.x, b.y, b.width, b.height])];
+        }""",
+        cameras,
+    )
+    (left, top, side, _), *words = boxes
+    assert len(words) == len(cameras)  # a name each but for the query, and the scale
+    for i, (x, y, wide, tall) in enumerate(words):
+        assert left <= x
+        assert x + wide <= left + side
+        assert top <= y
+        assert y + tall <= top + side
+        for u, v, broad, high in words[:i]:
+            across, down = min(x + wide, u + broad) - max(x, u), min(y + tall, v + high) - max(y, v)
+            assert across <= 0 or down <= 0.02 * side  # boxes of letters have some air above and below
 
 
 def test_the_explorer_answers_with_the_label_of_the_chosen_pair(opened, two_runs):
@@ -143,7 +210,7 @@ def test_buttons_and_the_map_choose_pairs_from_the_keyboard_and_by_pointer(opene
 
 def test_the_theme_can_be_switched_and_plots_follow(opened):
     page = opened()
-    page.locator(".plot").first.scroll_into_view_if_needed()
+    page.locator("div.plot").first.scroll_into_view_if_needed()
     until(page, "document.querySelector('.plot .xtick text') !== null")
     ink = "getComputedStyle(document.querySelector('.plot .xtick text')).fill"
     before = page.evaluate(ink)

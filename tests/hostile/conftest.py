@@ -5,6 +5,7 @@ The world is made once and never written to; a case works in a folder of its own
 
 import json
 import os
+import signal
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,6 +86,19 @@ def world(tmp_path_factory) -> World:
         home / "descriptors",
         home / "evaluation",
     )
+
+
+@pytest.fixture(autouse=True)
+def no_hang():
+    """A command that waits for ever fails."""
+
+    def give_up(*_):
+        raise TimeoutError("this takes too long")
+
+    signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(120)
+    yield
+    signal.alarm(0)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from samespot import InputError, heic
+from samespot import InputError, photo_files
 from samespot.images import reading
 from samespot.images.preprocess import Preprocessing
 from samespot.images.reading import read_image
@@ -36,7 +36,7 @@ def test_a_small_file_that_unpacks_to_gigabytes_is_refused_before_it_is_decoded(
 
 
 def test_the_limit_that_is_told_is_pillows():
-    assert round(2 * Image.MAX_IMAGE_PIXELS / 1e6) == reading.MOST_MEGAPIXELS
+    assert round(2 * Image.MAX_IMAGE_PIXELS / 1e6) == photo_files.MOST_MEGAPIXELS
 
 
 def test_a_photo_of_a_large_phone_camera_is_not(tmp_path):
@@ -61,13 +61,13 @@ def test_a_file_of_gigabytes_is_no_photo(tmp_path):
 
 def test_heic_photos_are_read_or_their_package_is_named(tmp_path, monkeypatch):
     pytest.importorskip("pillow_heif")
-    heic.accept_heic()
+    photo_files.accept_heic()
     photo = Image.fromarray(np.tile(np.arange(64, dtype=np.uint8)[:, None, None] * 3, (1, 96, 3)))
     photo.save(tmp_path / "a.heic", quality=95)
     image = read_image(tmp_path / "a.heic")
     assert image.shape == (3, 64, 96)
     assert int(image[0, 60].float().mean()) == pytest.approx(180, abs=6)
-    monkeypatch.setattr(reading, "accept_heic", lambda: False)
+    monkeypatch.setattr(photo_files, "accept_heic", lambda: False)
     with pytest.raises(InputError, match=r"a.heic: HEIC photos need the package pillow-heif"):
         reading._decode_with_pillow((tmp_path / "a.heic").read_bytes(), tmp_path / "a.heic")
 

@@ -261,8 +261,12 @@ def test_wrong_depth_input_is_one_clear_line(tmp_path):
         (([path], *pose, CAMERA), {"voxel": 0.0}, "the voxel must be > 0"),
         (([small], *pose, CAMERA), {}, "s.png: 6 × 4 pixels, but the camera has 64 × 48"),
         (([colour], *pose, CAMERA), {}, "c.png: 3 colour channels"),
-        (([tmp_path / "absent.png"], *pose, CAMERA), {}, "absent.png: no such image"),
-        (([tmp_path / "torn.png"], *pose, CAMERA), {}, "torn.png: cannot be read as an image"),
+        (
+            ([tmp_path / "absent.png"], *pose, CAMERA),
+            {},
+            "absent.png: cannot read the image (No such file or directory); check the path",
+        ),
+        (([tmp_path / "torn.png"], *pose, CAMERA), {}, "torn.png: cannot decode the image"),
         (([path], [[1e9, 0, 0]], [IDENTITY], CAMERA), {}, "m from the origin, too far for voxels"),
         (([path], *pose, CAMERA), {"colour_paths": [path]}, "d.png: not a colour image"),
     ]

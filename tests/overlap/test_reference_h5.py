@@ -93,10 +93,10 @@ def test_the_layout_of_a_foreign_file_can_be_chosen(tmp_path):
         file["square"] = np.ones((2, 2))
     assert import_h5(tmp_path / "a.h5").shape == (4, 4)
     assert import_h5(tmp_path / "a.h5", layout="matrix").shape == (1, 6)
-    with pytest.raises(InputError, match=r"\(1, 5\) is a matrix with one row .* choose the layout matrix"):
+    with pytest.raises(InputError, match=r"\(1, 5\) is a matrix with one row .* choose `layout=matrix`"):
         import_h5(tmp_path / "a.h5", "sim")
     assert import_h5(tmp_path / "a.h5", "sim", layout="matrix").counts()["positive"] == 5
-    with pytest.raises(InputError, match="choose the layout matrix"):
+    with pytest.raises(InputError, match="choose `layout=matrix`"):
         import_h5(tmp_path / "a.h5", "empty")
     assert import_h5(tmp_path / "a.h5", "empty", layout="matrix").shape == (4, 0)
     with pytest.raises(InputError, match=r"shape \(2, 2\) is no triangle"):
@@ -123,8 +123,11 @@ def test_a_failed_export_leaves_what_was_there(tmp_path):
 
 
 def test_what_is_wrong_is_named(tmp_path):
-    with pytest.raises(InputError, match="cannot be read as HDF5"):
+    with pytest.raises(InputError, match=r"absent\.h5: no such file"):
         import_h5(tmp_path / "absent.h5")
+    (tmp_path / "text.h5").write_text("no labels")
+    with pytest.raises(InputError, match="cannot be read as HDF5"):
+        import_h5(tmp_path / "text.h5")
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["fov"] = np.zeros(5)
         file["sim"] = np.full((3, 4), 1.5)

@@ -51,7 +51,7 @@ def command(
     def register(handler: Handler) -> Handler:
         known = {one.name: one for cls in (*classes, JsonOutput) for one in fields(cls)}
         types = {key: hint for cls in (*classes, JsonOutput) for key, hint in hints(cls).items()}
-        flags = {key: flag_of(one) for key, one in known.items()}
+        flags = flags_of(*classes)
 
         def run(ctx: typer.Context, **values: Any) -> None:
             typed = {key: value for key, value in values.items() if _was_typed(ctx, key)}
@@ -86,6 +86,11 @@ def _write(result: Any, to: Path | None) -> None:
         from samespot.cli.console import write_json  # rich: not before it is needed
 
         write_json(result, to)
+
+
+def flags_of(*classes: type[Options]) -> dict[str, str]:
+    """Each option as it is typed."""
+    return {one.name: flag_of(one) for cls in (*classes, JsonOutput) for one in fields(cls)}
 
 
 def flag_of(one: Field[Any]) -> str:

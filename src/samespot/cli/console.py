@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -98,8 +99,9 @@ def keep_stdout_for_json() -> None:
     out.file = sys.stderr
 
 
-def next_step(command: str) -> None:
-    """What one would type next."""
+def next_step(*words: object) -> None:
+    """What one would type next, after `samespot`; quoted as a shell wants it."""
+    command = shlex.join(["samespot", *map(str, words)])
     err.print(f"[dim]next:[/] {plain(command)}", highlight=False, soft_wrap=True)
 
 

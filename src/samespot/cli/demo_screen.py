@@ -11,6 +11,7 @@ from rich.box import SIMPLE
 from rich.table import Table
 
 from samespot.cli.console import err, files_written, out, plain, progress_bar
+from samespot.cli.evaluation_screen import verdict
 from samespot.progress import Progress
 
 if TYPE_CHECKING:
@@ -59,8 +60,9 @@ def demo_screen(result: DemoResult) -> None:
         first = next((one for one in comparison.differences if one.metric == "R@1"), None)
         if first is not None:
             what = _label("graded − binary", result.evaluations["graded"].variant(descriptor))
-            word = "[green]significant[/]" if first.significant else "[yellow]inconclusive[/]"
-            out.print(f"  {what}, R@1: [bold]{first.difference.points()}[/], {word}", highlight=False)
+            word = verdict(first.difference, "graded")
+            points = plain(first.difference.points())
+            out.print(f"  {what}, R@1: [bold]{points}[/], {word}", highlight=False)
     out.print("  [dim]in percent, with 95 % intervals; one seed; whitened on the training streets[/]\n")
     files_written(result.files[:-1])
     out.print(f"\n[bold]Open[/] {plain(str(result.report.absolute()))}", highlight=False, soft_wrap=True)

@@ -51,6 +51,7 @@ def describe(typed: dict[str, Any]) -> Any:
         console.notes_of(table)
         console.descriptors_table(described)
         console.files_written([asked.out])
+        console.next_step("evaluate", of_model["model"], "--map", asked.places)
     return described.meta
 
 
@@ -74,6 +75,7 @@ def evaluate(typed: dict[str, Any]) -> Any:
     evaluation_tables(done.evaluation)
     console.notes_of(*(table for case in done.cases for table in (case.queries, case.places)))
     console.files_written([*done.files, *pictures])
+    console.next_step("report", out, "--out", "report.html")
     return done.evaluation.to_json()
 
 

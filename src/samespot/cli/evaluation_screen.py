@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from samespot.evaluation.protocol import Protocol
     from samespot.evaluation.results import Evaluation, Variant
 
+WIDE = 80  # columns from which an interval stands beside its number, not below it
 MOST_GROUPS = 30  # rows of a broken-down table that are printed; the json has them all
 RANKS = (
     1,
@@ -33,11 +34,11 @@ def evaluation_tables(evaluation: Evaluation) -> None:
     first = evaluation.variants[0]
     if any(metric.n for metric in first.metrics.values()):
         out.print("  [dim]in percent; below each its 95 % interval[/]")
-        _metrics_tables("", {v.name: v.metrics for v in evaluation.variants}, "descriptor")
+        _metrics_tables("", {v.title: v.metrics for v in evaluation.variants}, "descriptor")
         _other_numbers(first, _counted(evaluation))
         for column, values in first.by.items():
             shown = dict(list(values.items())[:MOST_GROUPS])
-            _metrics_tables(f"by {column}, descriptor {first.name}", shown, column)
+            _metrics_tables(f"by {column}, descriptor {first.title}", shown, column)
     _pairs_table(evaluation)
     for variant in _telling(evaluation):
         _trust_lines(variant)
@@ -66,7 +67,7 @@ def _facts(lines: Iterable[tuple[str, str]]) -> None:
     """A word and what it stands for, a line each; long ones go on below themselves."""
     grid = Table.grid(padding=(0, 1), pad_edge=True)
     grid.add_column(style="dim", no_wrap=True)
-    grid.add_column()
+    grid.add_column(overflow="fold")
     for word, said in lines:
         grid.add_row(f" {word}", plain(said))
     out.print(grid, highlight=False)
@@ -162,7 +163,7 @@ def _pairs_table(evaluation: Evaluation) -> None:
         table.add_column(plain(case), justify="right", no_wrap=True)
     for variant in (one for one in evaluation.variants if "pairs" in one.curves):
         values = [variant.curves["pairs"][case]["average precision"] for case in cases]
-        table.add_row(variant.name, *(f"{100 * value:.1f}" for value in values))
+        table.add_row(variant.title, *(f"{100 * value:.1f}" for value in values))
     out.print(table)
 
 
@@ -177,14 +178,14 @@ def _trust_lines(variant: Variant) -> None:
             f"correlation {curve['pearson']:.2f}" if known else "no correlation: one of them is constant"
         )
         out.print(
-            f"  {variant.name}: predicted overlap ({formula}) is off by {curve['ece']:.3f} on average (ECE),"
+            f"  {variant.title}: predicted overlap ({formula}) is off by {curve['ece']:.3f} on average (ECE),"
             f" {correlation}",
             highlight=False,
             soft_wrap=True,
         )
     if "acceptance" in variant.curves:
         at = variant.curves["acceptance"]["at"]
-        asked = f"{variant.name}: to be right {at['asked']:.0%} of the time, "
+        asked = f"{variant.title}: to be right {at['asked']:.0%} of the time, "
         if at["distance"] is None:
             said = "no threshold on the distance is enough"
         else:
@@ -197,30 +198,40 @@ def _trust_lines(variant: Variant) -> None:
 
 def comparison_table(comparison: Comparison, sides: tuple[Sequence[str], Sequence[str]]) -> None:
     """Which files are A and B, both sides' numbers, the difference with its interval, and a word on it."""
-    for letter, paths, what in zip("AB", sides, (comparison.first, comparison.second), strict=True):
+    lines = []
+    for letter, paths, title in zip("AB", sides, comparison.titles, strict=True):
         more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
-        out.print(
-            f"  [bold]{letter}[/]: {plain(_last_parts(paths[0]))}{more}, descriptor [cyan]{plain(what)}[/]",
-            highlight=False,
-            soft_wrap=True,
-        )
+        lines.append((letter, f"{_last_parts(paths[0])}{more}; descriptor: {title}"))
+    _facts(lines)
+    narrow = out.width < WIDE
     out.print(f"  {comparison.queries:,} queries count; in percent, A − B in points", highlight=False)
-    table = _table("")
-    for name in ("metric", "A", "B", "A − B, 95 % interval", "p", ""):
-        table.add_column(name, justify="left" if name in ("metric", "") else "right", no_wrap=True)
+    if narrow:
+        out.print("  [dim]below A − B its 95 % interval[/]")
+    table = _table("", padding=(0, 0 if narrow else 1))
+    for name in ("metric", "A", "B", "A − B" if narrow else "A − B, 95 % interval", "p", ""):
+        words = name in ("metric", "")
+        table.add_column(name, justify="left" if words else "right", no_wrap=not words, overflow="fold")
     shown = _worth_showing([one.metric for one in comparison.differences])
     for one in comparison.differences:
         if one.metric not in shown:
             continue
+        between = plain(one.difference.points())
         table.add_row(
-            f"[cyan]{one.metric}[/]",
+            f"[cyan]{plain(one.metric)}[/]",
             f"{100 * one.first:.1f}",
             f"{100 * one.second:.1f}",
-            plain(one.difference.points()),
+            between.replace(" ", "\n", 1) if narrow else between,
             "" if one.p is None else f"{one.p:.2g}",
-            "[green]significant[/]" if one.significant else "[dim]inconclusive[/]",
+            verdict(one.difference, "A"),
         )
     out.print(table)
+
+
+def verdict(difference: Interval, side: str) -> str:
+    """What an interval of `side` minus another says: better, worse, or nothing."""
+    if not difference.significant:
+        return "[dim]inconclusive[/]"
+    return f"[green]{side} is better[/]" if difference.value > 0 else f"[red]{side} is worse[/]"
 
 
 def _last_parts(path: str) -> str:

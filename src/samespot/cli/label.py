@@ -54,7 +54,16 @@ def label(typed: dict[str, Any]) -> Any:
         console.label_table(done.summary())
         console.files_written(files)
         results.append({**done.summary(), "files": [str(f) for f in files]})
+    if not reading:
+        _hint(asked)
     return {"labels": results}
+
+
+def _hint(asked: LabelOptions) -> None:
+    """To train on these labels: only where `train` reads the same rows that were labelled."""
+    if asked.split is None and asked.map_split is None and asked.map_part is None and asked.preset is None:
+        tables = [asked.places] if asked.map is None else [asked.places, asked.map]
+        console.next_step("train", *tables, "--labels", asked.out, "--run", "run")
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,9 @@ def places(typed: dict[str, Any]) -> Any:
     if asked.out is not None:
         file = table.save(asked.out)
         console.files_written([file, meta_path(file)])
+        console.next_step("split", file, "--out", "split")
+    elif not reading:
+        console.next_step("split", asked.source, "--out", "split")
     return console.places_facts(table)
 
 
@@ -47,6 +50,7 @@ def split_table(typed: dict[str, Any]) -> Any:
         console.say(note)
     files = done.save(asked.out)
     console.files_written([path for file in files for path in (file, meta_path(file))])
+    console.next_step("label", asked.out / "train.csv", "--out", "labels")
     return {**counts, "notes": list(done.notes), "files": [str(file) for file in files]}
 
 

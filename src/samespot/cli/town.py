@@ -76,4 +76,5 @@ def town(typed: dict[str, Any]) -> Any:
             files.append(draw_contact_sheet(out / "visits.png", places))
     console.places_table(places)
     console.files_written(files)
+    console.next_step("label", out / "places.csv", "--out", "labels")
     return console.places_facts(places)

@@ -6,7 +6,7 @@ from typing import Any
 
 from samespot.cli import console
 from samespot.cli.app import app
-from samespot.cli.bridge import command
+from samespot.cli.bridge import command, flags_of, with_flags
 from samespot.training.options import TrainingData, TrainingOptions, asked_for
 
 
@@ -16,11 +16,15 @@ def train(typed: dict[str, Any]) -> Any:
 
     Many GPUs: torchrun --nproc_per_node=8 -m samespot train ...
     """
-    asked_for(typed)  # a mistake is said before torch is loaded
+    data, _ = asked_for(typed)  # a mistake is said before torch is loaded
     from samespot.training.run import train as train_places
 
+    flags = flags_of(TrainingData, TrainingOptions)
     with console.progress_bar() as progress:
-        result = train_places(**typed, progress=progress, say=console.say)
+        result = train_places(
+            **typed, progress=progress, say=lambda line: console.say(with_flags(line, flags))
+        )
+    result.warnings = [with_flags(line, flags) for line in result.warnings]
     if console.first_process():
         console.training_table(result)
         files = [result.model]
@@ -31,4 +35,16 @@ def train(typed: dict[str, Any]) -> Any:
             drawn = read_counts(result.run / "batches.json")
             files.append(plot_histograms(drawn, result.run / "batches.png"))
         console.files_written([file for file in files if file])
+        _hint(data)
     return result.to_dict()
+
+
+def _hint(data: TrainingData) -> None:
+    """To evaluate on the photos of the validation, or on those that `samespot split` put beside the training photos."""
+    if data.preset is not None:  # it has a protocol of its own
+        return
+    queries, places = data.validate, data.validate_map
+    if queries is None or places is None:
+        queries, places = data.places.parent / "query.csv", data.places.parent / "map.csv"
+    tables = "--map", places, "--queries", queries
+    console.next_step("evaluate", data.run, *tables, "--out", data.run / "evaluation")

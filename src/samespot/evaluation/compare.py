@@ -40,6 +40,7 @@ class Comparison:
     runs: tuple[int, int]
     queries: int  # that count
     differences: list[Difference]
+    titles: tuple[str, str]  # the descriptors in words
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -102,7 +103,8 @@ def compare(
         if counted.any():
             differences.append(_difference(name, a[:, counted], b[:, counted], resamples, seed))
     runs, queries = (len(first), len(second)), int(reference.queries.counted.sum())
-    return Comparison(chosen[0][0].name, chosen[1][0].name, runs, queries, differences)
+    mine, theirs = chosen[0][0], chosen[1][0]
+    return Comparison(mine.name, theirs.name, runs, queries, differences, (mine.title, theirs.title))
 
 
 def _side(given: Any) -> list[Evaluation]:

@@ -76,6 +76,13 @@ class Variant:
         reranked = "" if self.reranked_by is None else f" re-ranked by {self.reranked_by}"
         return f"{self.dims}{whitened}{reranked}"
 
+    @property
+    def title(self) -> str:
+        """For readers; `name` is for files. Descriptors that nothing changed are called "as described"."""
+        whitened = "as described" if self.whitening is None else f"whitened {self.whitening}"
+        reranked = "" if self.reranked_by is None else f", re-ranked by {self.reranked_by}"
+        return f"{self.dims} dims, {whitened}{reranked}"
+
 
 @dataclass(frozen=True)
 class Evaluation:
@@ -89,9 +96,9 @@ class Evaluation:
     matches: str | None = None
 
     def variant(self, name: str | None = None) -> Variant:
-        """By name; the first one, not whitened, by default."""
+        """By name or title; the first one, not whitened, by default."""
         for variant in self.variants:
-            if name in (None, variant.name):
+            if name in (None, variant.name, variant.title):
                 return variant
         raise InputError(
             f"no descriptor {name!r} in this evaluation; it has {', '.join(v.name for v in self.variants)}"

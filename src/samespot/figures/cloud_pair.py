@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from samespot.errors import InputError
 from samespot.figures.style import INK, MAP, QUERY, SHARED, house_style, save
 from samespot.overlap.cloud import PointCloud, point_spacing
+from samespot.photo_files import open_photo
 from samespot.places.camera import Camera
 from samespot.places.pose import rotation_matrices
 
@@ -223,14 +224,8 @@ def _paint(
 
 
 def _photo(axes: Any, path: str | Path, colour: str, name: str) -> None:
-    from PIL import Image
-
     if Path(path).is_file():
-        try:
-            with Image.open(path) as image:
-                axes.imshow(np.asarray(image.convert("RGB")))
-        except OSError as error:
-            raise InputError(f"{path}: cannot be read as an image ({str(error).splitlines()[0]})") from error
+        axes.imshow(open_photo(path))
     else:
         missing = f"{Path(path).name}\nis not on this machine"
         axes.text(0.5, 0.5, missing, transform=axes.transAxes, ha="center", va="center", color="#5b626c")

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samespot.figures.style import house_style, save
+from samespot.photo_files import open_photo
 from samespot.places.table import Places
 
 FARTHEST = 15.0  # [m] a photo of another visit may be from the first one
@@ -54,7 +55,6 @@ def draw_contact_sheet(
     path: str | Path, places: Places, rows: NDArray[np.int64] | None = None, *, spots: int = 5
 ) -> Path:
     """Photos `rows` (spots, visits), by default `same_spots`, with each visit's condition above."""
-    from PIL import Image
 
     chosen = same_spots(places, spots) if rows is None else rows
     height, width = chosen.shape
@@ -67,8 +67,7 @@ def draw_contact_sheet(
                 axes[i, j].set_axis_off()
                 if chosen[i, j] < 0:
                     continue
-                with Image.open(places.images[chosen[i, j]]) as photo:
-                    axes[i, j].imshow(photo.convert("RGB"))
+                axes[i, j].imshow(open_photo(places.images[chosen[i, j]]))
         for j in range(width):
             seen = chosen[chosen[:, j] >= 0, j]
             if len(seen) and "condition" in places.table:

@@ -50,20 +50,20 @@ def _figures(done: Evaluated, out: Path) -> list[Path]:
     evaluation, plain = done.evaluation, done.evaluation.variant()
     files = []
     again = {
-        v.name: replace(v, reranked_by=None).name for v in evaluation.variants if v.reranked_by is not None
+        v.title: replace(v, reranked_by=None).title for v in evaluation.variants if v.reranked_by is not None
     }
-    recalls = {v.name: _recalls(v) for v in evaluation.variants}
-    if recalls[plain.name]:
+    recalls = {v.title: _recalls(v) for v in evaluation.variants}
+    if recalls[plain.title]:
         files.append(recall_at_k_figure(_few(recalls, again), out / "recall.png", again))
     sizes = _over_dims(evaluation)
-    if sizes and recalls[plain.name]:
-        k = 5 if 5 in recalls[plain.name] else min(recalls[plain.name])
+    if sizes and recalls[plain.title]:
+        k = 5 if 5 in recalls[plain.title] else min(recalls[plain.title])
         series = {name: {d: one[k] for d, one in by.items()} for name, by in sizes.items()}
         files.append(recall_over_dims_figure(series, out / "recall-over-dimensions.png", k))
     for axis in ("distance", "overlap"):
         if axis in plain.curves:
             curve = plain.curves[axis]
-            series_over = {v.name: v.curves[axis]["recall"] for v in evaluation.variants}
+            series_over = {v.title: v.curves[axis]["recall"] for v in evaluation.variants}
             path, few = out / f"recall-over-{axis}.png", _few(series_over, again)
             files.append(recall_over_figure(few, curve["thresholds"], path, axis, curve["k"], again))
     curves = _reliabilities(evaluation)

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from samespot.errors import InputError
 from samespot.figures.sectors import wedge
 from samespot.figures.style import GREY, INK, house_style, save
+from samespot.photo_files import open_photo
 
 RIGHT, WRONG = "#00865f", "#d55e00"  # told apart with any colour vision; a tick or a cross says it again
 PALE, PAPER = "#eceef1", "#f7f8fa"  # of a missing photo, of a map
@@ -190,14 +191,9 @@ def _draw_photo(figure: Any, path: Path, left: float, top: float, colour: str) -
 
 def _thumbnail(path: Path, side: int) -> NDArray[np.uint8] | None:
     """The photo at the size it is shown at, upright; None where there is none, or a broken one."""
-    from PIL import Image, ImageOps
-
     try:
-        with Image.open(path) as image:
-            image.draft("RGB", (2 * side, 2 * side))  # a large JPEG is decoded small at once
-            upright = ImageOps.exif_transpose(image).convert("RGB")
-            return np.asarray(ImageOps.contain(upright, (side, side), Image.Resampling.LANCZOS))
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+        return np.asarray(open_photo(path, side))
+    except InputError:
         return None
 
 

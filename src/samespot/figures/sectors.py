@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from samespot.errors import InputError
 from samespot.figures.style import GREY, MAP, QUERY, SHARED, house_style, save
 from samespot.overlap.rules import Measure
 from samespot.overlap.sector import sector_overlap
+from samespot.photo_files import open_photo
 
 NAMES = ("query", "map image")
 
@@ -117,13 +117,7 @@ def wedge(at: Any, heading: float, opening: float, radius: float, **look: Any) -
 
 
 def _show_photo(axes: Any, photo: Path, title: str, colour: str) -> None:
-    from PIL import Image, ImageOps
-
-    try:
-        with Image.open(photo) as image:
-            axes.imshow(ImageOps.exif_transpose(image).convert("RGB"))
-    except OSError as error:
-        raise InputError(f"{photo}: cannot be read as an image ({str(error).splitlines()[0]})") from error
+    axes.imshow(open_photo(photo))
     axes.set_title(title, color=colour)
     axes.set_xticks([])
     axes.set_yticks([])

@@ -17,7 +17,8 @@ from torch import Tensor
 from samespot.errors import InputError
 from samespot.images.listing import Images, PathList
 from samespot.images.preprocess import Preprocessing
-from samespot.images.reading import read_encoded, read_image, refuse_large
+from samespot.images.reading import read_image
+from samespot.photo_files import read_encoded, refuse_large
 
 MOST_WORKERS = 16
 # with fewer cores than this, decoding is left to the GPU; with more, its time is better spent on the network

@@ -12,6 +12,7 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from samespot.errors import InputError
+from samespot.photo_files import opened, read_encoded, refuse_large
 from samespot.places.camera import Camera
 from samespot.places.pose import rotation_matrices
 
@@ -170,7 +171,7 @@ def _ply_header(file: BinaryIO, path: Path) -> tuple[str, list[_Element], int]:
             if words[0] == "format":
                 order = words[1]
             elif words[0] == "element":
-                elements.append(_Element(words[1], int(words[2]), []))
+                elements.append(_Element(words[1], _row_count(words[2]), []))
             elif words[0] == "property" and words[1] == "list":
                 elements[-1].properties.append(_Property(words[4], PLY_TYPES[words[3]], PLY_TYPES[words[2]]))
             elif words[0] == "property":
@@ -186,6 +187,12 @@ def _ply_header(file: BinaryIO, path: Path) -> tuple[str, list[_Element], int]:
     return order, elements, line
 
 
+def _row_count(word: str) -> int:
+    if not word.isdigit():  # int() would take -1
+        raise ValueError(word)
+    return int(word)
+
+
 def _truncated(path: Path, element: _Element, rows: int) -> InputError:
     return InputError(
         f"{path}: cut off after {rows} of {element.rows} rows of element {element.name!r};"
@@ -197,9 +204,12 @@ def _binary_rows(file: BinaryIO, path: Path, element: _Element, order: str) -> d
     """The columns of one element (lists left out), read from the current position."""
     kind = element.row_type(order)
     if kind is not None:
+        left = (
+            path.stat().st_size - file.tell()
+        )  # looked at first: a header can announce more than any memory holds
+        if left < element.rows * kind.itemsize:
+            raise _truncated(path, element, left // max(1, kind.itemsize))
         body = file.read(element.rows * kind.itemsize)
-        if len(body) < element.rows * kind.itemsize:
-            raise _truncated(path, element, len(body) // max(1, kind.itemsize))
         table = np.frombuffer(body, dtype=kind, count=element.rows)
         return {p.name: table[f"{i}"] for i, p in enumerate(element.properties)}
     columns: dict[str, list[Any]] = {p.name: [] for p in element.properties if p.length is None}
@@ -443,15 +453,10 @@ def _morton(keys: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _image(path: str | Path) -> NDArray[Any]:
-    from PIL import Image, UnidentifiedImageError
-
-    try:
-        with Image.open(path) as image:
-            return np.asarray(image)
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such image") from None
-    except (UnidentifiedImageError, OSError, SyntaxError) as error:
-        raise InputError(f"{path}: cannot be read as an image ({str(error).splitlines()[0]})") from error
+    encoded = read_encoded(path)
+    refuse_large(encoded, path)
+    with opened(encoded, path) as image:
+        return np.asarray(image)
 
 
 def _sized(depth: NDArray[np.float32], camera: Camera, path: str | Path) -> NDArray[np.float32]:

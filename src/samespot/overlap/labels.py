@@ -151,7 +151,8 @@ class PairLabels:
             meta = json.loads((folder / "meta.json").read_text())
             indptr, columns, similarity = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in _ARRAYS)
             labels = cls(indptr, columns, similarity, (int(meta["shape"][0]), int(meta["shape"][1])), meta)
-            fault = labels._fault()
+            other = meta.get("format", FORMAT) != FORMAT
+            fault = f"format {meta['format']}, this version reads {FORMAT}" if other else labels._fault()
         except (OSError, EOFError, ValueError, LookupError, TypeError, AttributeError) as error:
             fault = str(error)
         if fault is not None:

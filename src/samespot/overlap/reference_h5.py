@@ -38,13 +38,17 @@ def import_h5(
 
     check_choice("layout", layout, get_args(Layout))
     path = Path(path)
+    if not path.is_file():
+        raise InputError(f"{path}: no such file; give a label file such as london_gt.h5")
     try:
         file = h5py.File(path, "r")
     except OSError as error:
-        raise InputError(f"{path}: cannot be read as HDF5 ({error})") from error
+        raise InputError(f"{path}: cannot be read as HDF5 ({error}); copy it again") from error
     with file:
         if key not in file:
-            raise InputError(f"{path}: no data set {key!r}; it has {', '.join(sorted(file)) or 'none'}")
+            raise InputError(
+                f"{path}: no data set {key!r}; it has {', '.join(sorted(file)) or 'none'}; label files have fov and sim"
+            )
         values = file[key]
         if (
             not isinstance(values, h5py.Dataset)
@@ -73,14 +77,14 @@ def _layout(values: Any, asked: Layout, path: Path) -> str:
     if said == "triangle" and flat:
         return "triangle"
     if said is not None:
-        raise InputError(f"{path}: a data set of shape {values.shape} is no {said}; choose another layout")
+        raise InputError(f"{path}: a data set of shape {values.shape} is no {said}; choose another `layout`")
     if not flat:
         return "matrix"
     if values.size and _triangle_size(_side(values.size)) == values.size:
         return "triangle"
     raise InputError(
         f"{path}: {values.size} values are neither a matrix nor the upper triangle of a square one; if the shape "
-        f"{values.shape} is a matrix with one row or column or none, choose the layout matrix"
+        f"{values.shape} is a matrix with one row or column or none, choose `layout=matrix`"
     )
 
 
@@ -168,7 +172,9 @@ def _checked(values: Any, part: Any, path: Path, row: int) -> Any:
         raise InputError(f"{path}: cannot be read near row {row} ({error}); copy it again") from error
     bad = ~((block >= 0) & (block <= 1))
     if bad.any():
-        raise InputError(f"{path}: similarity {block[bad].flat[0]:g} near row {row} is not in [0, 1]")
+        raise InputError(
+            f"{path}: similarity {block[bad].flat[0]:g} near row {row} is not in [0, 1]; is it another kind of file?"
+        )
     return block
 
 

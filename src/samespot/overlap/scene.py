@@ -36,6 +36,12 @@ class Scene:
     )
     unknown_depth: Literal["visible", "hidden"] = "visible"  # points where a depth image has no reading
 
+    def __post_init__(self) -> None:
+        if not np.isfinite(self.cloud.xyz).all(axis=1).any():
+            raise InputError(
+                f"{self.source}: no points in the cloud, so no image sees any; give another cloud"
+            )
+
     def facts(self) -> dict[str, Any]:
         """What labels made from it say."""
         return {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -82,7 +83,8 @@ def _load_kernels(rule: Rule, places: Places) -> None:
     """Label one image first, so that compiling or loading kernels, or waking a GPU, is not counted as labelling."""
     if len(places):
         one = places.select([0])
-        rule.label(one, one)
+        with suppress(InputError):  # said of the whole table, when that is labelled
+            rule.label(one, one)
 
 
 def preset_tasks(

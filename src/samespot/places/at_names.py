@@ -112,7 +112,10 @@ def _folders(folder: Path, depth: int) -> list[Path]:
     if depth == 0:
         return []
     below = [
-        Path(entry.path) for entry in os.scandir(folder) if entry.is_dir() and not entry.name.startswith(".")
+        Path(entry.path)
+        for entry in os.scandir(folder)
+        if os.path.isdir(entry.path)
+        and not entry.name.startswith(".")  # the entry itself fails on a link in a circle
     ]
     return [found for child in below for found in _folders(child, depth - 1)]
 
@@ -156,7 +159,7 @@ def _fields(names: list[str], folder: Path) -> pd.DataFrame:
     table = table.mask(table.isin(["", "None"]))  # the downloader writes None for a pano_id that it lacks
     for column in (*NUMBERS, "zone_number"):
         numbers = pd.to_numeric(table[column], errors="coerce")
-        bad = np.flatnonzero(numbers.isna() & table[column].notna())
+        bad = np.flatnonzero((numbers.isna() & table[column].notna()) | np.isinf(numbers))
         if len(bad):
             value = table[column].iloc[bad[0]]
             raise InputError(f"{folder}/{names[bad[0]]}: {column} {value!r} is not a number; rename the file")

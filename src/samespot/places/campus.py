@@ -13,6 +13,7 @@ from samespot.errors import InputError
 from samespot.places.catalogue import MissingImages
 from samespot.places.photo_sets import PhotoSet
 from samespot.places.table import Places
+from samespot.places.wording import unknown_part
 
 LAYOUT = """\
 campus/
@@ -41,8 +42,11 @@ def missing(root: Path) -> list[str]:
 
 
 def read(root: Path, part: str, *, missing_images: MissingImages = "warn") -> Places:
-    if part not in parts(root):
+    there = parts(root)
+    if not there:
         raise InputError(f"{root / 'places.csv'}: needs a column split with {', '.join(SPLITS)}")
+    if part not in there:
+        raise unknown_part(root, part, "Campus", "campus", there)
     return Places.read(root / "places.csv", missing_images=missing_images).of_split(part)
 
 

@@ -304,4 +304,6 @@ def pose_frame(forward: str, up: str, north: str) -> PoseFrame:
         if word not in AXES:
             raise InputError(f"{role} axis {word!r} is unknown; choose one of x, y, z, -x, -y, -z")
         axes.append(AXES[word])
+    if up[-1] == north[-1]:
+        raise InputError(f"`up={up}` and `north={north}` are not at right angles; choose two different axes")
     return PoseFrame(*axes)

@@ -190,7 +190,7 @@ def _described(names: list[str], k: int, split: str, folder: str, source: Path) 
     """What the file names say: image number, camera, time, and by its day the condition."""
     plain = pd.Series([_basename(name) for name in names], dtype=str)
     found = plain.str.extract(
-        r"^img_(?P<frame>\d+)_(?P<camera>c[01])_(?P<stamp>\d+)us(?:_rect)?\.(?:jpg|png)$"
+        r"^img_(?P<frame>\d{1,17})_(?P<camera>c[01])_(?P<stamp>\d{1,17})us(?:_rect)?\.(?:jpg|png)$"
     )
     strange = np.flatnonzero(found["stamp"].isna())
     if len(strange):

@@ -59,6 +59,7 @@ PANORAMA = "EQUIRECTANGULAR"
 # Lenses that bend the view so much that no pinhole comes near; FOV and EUCM are fisheye models too.
 FISHEYE = frozenset({"FOV", "EUCM", *(name for name, *_ in MODELS if name.endswith("FISHEYE"))})
 UNDISTORT = "undistort the images first: colmap image_undistorter"
+LARGEST = 2**63  # no number of a model comes near
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -311,9 +312,9 @@ def _images(
     length = np.linalg.norm(stored[:, :4], axis=1)
     bad = np.union1d(np.flatnonzero(~np.isfinite(stored).all(axis=1)), not_unit(stored[:, :4]))
     if len(bad):
-        raise InputError(
-            f"{path}: image {names[bad[0]]} has no valid pose (a quaternion of length {length[bad[0]]:.3g})"
-        )
+        finite = np.isfinite(stored[bad[0]]).all()
+        fault = f"a quaternion of length {length[bad[0]]:.3g}" if finite else "a number that is not finite"
+        raise InputError(f"{path}: image {names[bad[0]]} has no valid pose ({fault}); export the model again")
     centres, rotations = inverse_poses(stored[:, 4:], stored[:, :4])
     as_array = np.asarray(ids, dtype=np.int64), np.asarray(cameras, dtype=np.int64)
     return Images(path, as_array[0], names, as_array[1], centres, rotations, observed)
@@ -440,16 +441,19 @@ class _Text:
             )
 
     def floats(self, number: int, words: list[str]) -> list[float]:
-        try:
-            return [float(word) for word in words]
-        except ValueError as error:
-            raise InputError(f"{self.path} line {number}: {error}") from error
+        return [self._number(float, number, word, "a finite number") for word in words]
 
     def ints(self, number: int, words: list[str]) -> list[int]:
+        return [self._number(int, number, word, "a whole number") for word in words]
+
+    def _number(self, kind: type, number: int, word: str, wanted: str) -> Any:
         try:
-            return [int(word) for word in words]
-        except ValueError as error:
-            raise InputError(f"{self.path} line {number}: {error}") from error
+            value = kind(word)
+            if abs(value) < LARGEST:  # not so of NaN
+                return value
+        except ValueError:
+            pass
+        raise InputError(f"{self.path} line {number}: {word!r} is not {wanted}; export the model again")
 
 
 class _Binary:

@@ -200,7 +200,7 @@ def _load(path: Path) -> pd.DataFrame:
     for column in (c for c in NUMBERS.get(path.name, ()) if c in table):
         numbers = pd.to_numeric(table[column], errors="coerce")
         unknown = table[column].isna() if column == "ca" else False  # a phone without a compass
-        _refuse(numbers.isna() & ~np.asarray(unknown), table[column], path, "is not a number")
+        _refuse(~np.isfinite(numbers) & ~np.asarray(unknown), table[column], path, "is not a number")
         table[column] = numbers
     for column in (c for c in FLAGS.get(path.name, ()) if c in table):
         flags = table[column].astype(str).str.strip().map({"True": True, "False": False})

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from samespot.errors import InputError
-from samespot.heic import INSTALL, accept_heic, is_heic
+from samespot.photo_files import INSTALL, accept_heic, is_heic
 from samespot.places.catalogue import MissingImages
 from samespot.places.table import Places
 from samespot.places.wording import first_few
@@ -95,6 +95,8 @@ def _facts(path: Path) -> dict[str, Any] | str:
     from PIL import Image
 
     accept_heic()
+    if not os.path.isfile(path):  # a pipe would wait forever
+        return UNREADABLE
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # only the header is read, so a huge or odd image does no harm

@@ -129,9 +129,7 @@ def _described(names: list[str], part: str, source: Path) -> pd.DataFrame:
 
     The models were built from PNG images and say so, but the released images are JPEG.
     """
-    form = (
-        r"^(?:\./)?(?:images/)?(?P<condition>[^/]+)/(?P<camera>left|rear|right)/(?P<stamp>\d+)\.(?:jpg|png)$"
-    )
+    form = r"^(?:\./)?(?:images/)?(?P<condition>[^/]+)/(?P<camera>left|rear|right)/(?P<stamp>\d{1,17})\.(?:jpg|png)$"
     found = pd.Series(names, dtype=str).str.extract(form)
     strange = np.flatnonzero(found["stamp"].isna())
     if len(strange):

@@ -196,6 +196,9 @@ class Places:
         root, named = Path(root), str(source or root)
         check_choice("missing_images", missing_images, get_args(MissingImages))
         table, said = _as_table(columns), list(notes)
+        if not len(table) and dropped and any(dropped.values()):
+            counts = ", ".join(f"{reason}: {n}" for reason, n in dropped.items() if n)
+            raise InputError(f"{named}: no image is left ({counts})")
         if from_degrees:
             table, projection, far = _projected(table, named, projection)
             said += far

@@ -97,11 +97,18 @@ def _poses(index: dict[str, Any], source: Path) -> NDArray[np.float64]:
     for number, row in enumerate(rows):
         if not isinstance(row, list) or len(row) != 7 or not all(isinstance(v, int | float) for v in row):
             raise InputError(f"{source}: poses[{number}] is not 7 numbers tx ty tz qx qy qz qw")
-    poses = np.array(rows, dtype=np.float64).reshape(-1, 7)
+    poses = np.array([[_float(value) for value in row] for row in rows]).reshape(-1, 7)
     broken = np.flatnonzero(~np.isfinite(poses).all(axis=1))
     if len(broken):
         raise InputError(f"{source}: poses[{broken[0]}] holds a number that is not finite")
     return poses
+
+
+def _float(value: int | float) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # a whole number of hundreds of digits
+        return float("inf")
 
 
 def _rotations(poses: NDArray[np.float64], source: Path) -> NDArray[np.float64]:

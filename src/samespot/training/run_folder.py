@@ -172,8 +172,9 @@ class RunFolder:
         }
         if self.writes:
             write_json(self.path / "config.json", config)
-        for line in options.lines():
-            self.say(line)
+        self.say(
+            f"settings other than the defaults: {options.changed()}; all are in {self.path / 'config.json'}"
+        )
         self.say("resolved to " + ", ".join(f"{name} {value}" for name, value in resolved.items()))
         self.say(net.describe_training())
 

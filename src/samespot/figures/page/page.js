@@ -35,9 +35,9 @@
     const spec = JSON.parse(script.textContent);
     sectorMap.draw(script.previousElementSibling, spec.cameras, spec.radius);
   }
+  themeChanged();
   if (window.Plotly) plots.begin();
   beginExplorer(photos);
-  themeChanged();
 
   const filter = document.querySelector(".filter");
   if (filter) {

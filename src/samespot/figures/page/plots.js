@@ -1,5 +1,6 @@
 "use strict";
-// Plotly figures in the colours of the page, drawn when they come near the screen and again when the theme changes.
+// Plotly figures in the colours of the page: all drawn before the page counts as loaded, so that whoever prints or
+// captures it finds them; again when the theme changes.
 const plots = (() => {
   const drawn = new Map();
 
@@ -49,17 +50,13 @@ const plots = (() => {
     Plotly.react(box, themed(spec.data), layout(spec.layout), { displayModeBar: false, displaylogo: false, responsive: true });
   }
 
+  const drawings = () => document.querySelectorAll(".plot .main-svg");
+
   function begin() {
-    const boxes = [...document.querySelectorAll(".plot")];
-    const watcher = new IntersectionObserver((entries) => {
-      for (const entry of entries) {
-        if (!entry.isIntersecting) continue;
-        watcher.unobserve(entry.target);
-        draw(entry.target);
-      }
-    }, { rootMargin: "600px 0px" });
-    boxes.forEach((box) => watcher.observe(box));
-    window.addEventListener("beforeprint", () => boxes.forEach(draw));
+    document.querySelectorAll(".plot").forEach(draw);
+    // paper is narrower than the screen, and nothing is drawn again for it: what is there shrinks
+    window.addEventListener("beforeprint", () => drawings().forEach((svg) => svg.setAttribute("viewBox", `0 0 ${svg.getAttribute("width")} ${svg.getAttribute("height")}`)));
+    window.addEventListener("afterprint", () => drawings().forEach((svg) => svg.removeAttribute("viewBox")));
   }
 
   return { begin, redraw: () => [...drawn.keys()].forEach(draw) };

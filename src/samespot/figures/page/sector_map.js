@@ -62,7 +62,8 @@ const sectorMap = (() => {
     }));
   }
 
-  function arrow(svg, camera, home, view) {
+  // draws it at once, and returns what writes its distance
+  function arrow(svg, camera, home, view, taken) {
     const [dx, dy] = [camera[0] - home[0], camera[1] - home[1]];
     const far = Math.hypot(dx, dy);
     const edges = [
@@ -79,25 +80,49 @@ const sectorMap = (() => {
     const colour = `var(--${camera[5]})`;
     svg.append(node("polygon", { points: corners.map(([x, y]) => `${x},${-y}`).join(" "), fill: colour }));
     const words = `${camera[4] ? `${camera[4]}: ` : ""}${far >= 1000 ? `${(far / 1000).toFixed(1)} km` : `${far.toFixed(0)} m`}`;
-    const inner = [tip[0] - 2.1 * size * unit[0], tip[1] - 2.1 * size * unit[1]];
-    const x = Math.min(Math.max(inner[0], view.west + 0.27 * view.side), view.west + 0.73 * view.side);
-    const y = Math.min(Math.max(inner[1], view.south + 0.14 * view.side), view.south + 0.9 * view.side);
-    label(svg, x, y, words, colour, view.side);
+    taken.push(boxAt((tip[0] + back[0]) / 2, (tip[1] + back[1]) / 2, 0.8 * size, 0.8 * size));
+    return () => label(svg, tip[0] - 2.1 * size * unit[0], tip[1] - 2.1 * size * unit[1], words, colour, view, taken);
   }
 
-  function label(svg, x, y, words, colour, side) {
+  // a box is [west, south, east, north]
+  const boxAt = (x, y, wide, tall) => [x - wide / 2, y - tall / 2, x + wide / 2, y + tall / 2];
+
+  function covered(box, taken) {
+    const sides = ([west, south, east, north]) => [Math.min(box[2], east) - Math.max(box[0], west), Math.min(box[3], north) - Math.max(box[1], south)];
+    return taken.map(sides).reduce((sum, [wide, tall]) => sum + Math.max(0, wide) * Math.max(0, tall), 0);
+  }
+
+  // words at the free place nearest to where they are wished, inside the map; what is taken grows by their box
+  function label(svg, x, y, words, colour, view, taken) {
+    const size = 0.068 * view.side;
+    const [wide, tall] = [0.62 * size * words.length + 0.5 * size, 1.25 * size];
+    const within = (value, low, room) => Math.min(Math.max(value, low + room / 2), low + view.side - room / 2);
+    let best = null;
+    for (let ring = 0; ring <= 8 && !(best && best.covered === 0); ring++) {
+      for (let i = 0; i < (ring ? 12 : 1); i++) {
+        const at = [
+          within(x + 0.06 * ring * view.side * Math.cos((i * Math.PI) / 6), view.west, wide),
+          within(y + 0.06 * ring * view.side * Math.sin((i * Math.PI) / 6), view.south, tall),
+        ];
+        const box = boxAt(...at, wide, tall);
+        const hidden = covered(box, taken);
+        if (!best || hidden < best.covered) best = { at, box, covered: hidden };
+      }
+    }
+    taken.push(best.box);
     svg.append(node("text", {
-      x, y: -y, fill: colour, "font-size": 0.068 * side, "font-weight": 650, "text-anchor": "middle", "dominant-baseline": "central",
+      x: best.at[0], y: -best.at[1], fill: colour, "font-size": size, "font-weight": 650, "text-anchor": "middle", "dominant-baseline": "central",
     }, words));
   }
 
-  function scale(svg, view) {
+  function scale(svg, view, taken) {
     const most = 0.35 * view.side;
     const step = 10 ** Math.floor(Math.log10(most));
     const length = Math.max(...[1, 2, 5].map((f) => f * step).filter((one) => one <= most));
     const [x, y] = [view.west + 0.05 * view.side, view.south + 0.06 * view.side];
     svg.append(node("path", { d: `M${x},${-y}h${length}`, stroke: "var(--ink)", "stroke-width": 2, "vector-effect": "non-scaling-stroke" }));
     svg.append(node("text", { x, y: -y - 0.03 * view.side, fill: "var(--ink)", "font-size": 0.06 * view.side }, `${length} m`));
+    taken.push([x, y, x + Math.max(length, 0.25 * view.side), y + 0.1 * view.side]);
   }
 
   function draw(svg, cameras, ruleRadius) {
@@ -110,18 +135,17 @@ const sectorMap = (() => {
     svg.setAttribute("viewBox", `${view.west} ${-(view.south + view.side)} ${view.side} ${view.side}`);
     if (cameras.length === 2 && near.length === 2 && near[0][3] && near[1][3]) shared(svg, near[0], near[1], radius);
     for (const camera of [...near].reverse()) svg.append(sector(camera, radius, 0.022 * view.side));
-    const written = [];
+    const taken = near.map((camera) => boxAt(camera[0], camera[1], 0.05 * view.side, 0.05 * view.side));
+    scale(svg, view, taken);
+    const far = cameras.filter((camera) => !near.includes(camera)).map((camera) => arrow(svg, camera, home, view, taken));
     for (const camera of near.slice(1)) {
       if (!camera[4]) continue;
       const turn = (camera[2] * Math.PI) / 180;
       const ahead = camera[3] && camera[3] < 360 ? 0.72 * radius : 0.1 * view.side;
-      let [x, y] = [camera[0] + ahead * Math.sin(turn), camera[1] + ahead * Math.cos(turn)];
-      while (written.some(([u, v]) => Math.hypot(u - x, v - y) < 0.085 * view.side)) x += 0.1 * view.side;
-      written.push([x, y]);
-      label(svg, x, y, camera[4], `var(--${camera[5]})`, view.side);
+      const [x, y] = [camera[0] + ahead * Math.sin(turn), camera[1] + ahead * Math.cos(turn)];
+      label(svg, x, y, camera[4], `var(--${camera[5]})`, view, taken);
     }
-    for (const camera of cameras) if (!near.includes(camera)) arrow(svg, camera, home, view);
-    scale(svg, view);
+    far.forEach((write) => write());
   }
 
   return { draw, node, outline };

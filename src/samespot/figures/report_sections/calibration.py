@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,8 @@ from samespot.figures.report_sections.recall import population
 
 MOST_POINTS = 400
 KINDS = {"calibration": ("1 − d/τ", "solid"), "calibration, isotonic": ("isotonic", "dot")}
+SWATCHES = {"calibration": "line-and-bar", "calibration, isotonic": "dots-and-pale-bar"}
+ENOUGH = 20  # answers that a promise must rest on
 Runs = Sequence[tuple[ReportRun, Evaluation]]
 
 
@@ -77,39 +79,39 @@ def _reliability(alike: Runs, runs: Sequence[ReportRun]) -> str:
             above,
             f"Reliability of the predicted overlap. {words}",
             height=360,
-            title="Is the promise kept?",
+            title="Is the prediction right?",
         ),
         Plot(
             bars,
             below,
             "Number of pairs in each bin of predicted overlap",
             height=360,
-            title="How often is it made?",
+            title="How often is it predicted?",
         ),
     ]
     key = [
-        KeyEntry(f"{run.name}, {KINDS[name][0]}, ECE {one.ece:.3f}", shown[run.name], _swatch(name))
+        KeyEntry(f"{run.name}, {KINDS[name][0]}, ECE {one.ece:.3f}", shown[run.name], SWATCHES[name])
         for run, name, one in curves
     ]
     pairs = curves[0][2].pairs
     caption = (
-        f"True against predicted overlap of the {pairs:,} retrieved pairs of {esc(population_words(alike))}: on"
-        " the diagonal a promise is kept, below it the model promises too much; bars are 95 % intervals. ECE is"
-        " the mean distance from the diagonal."
+        f"True against predicted overlap of the {pairs:,} pairs retrieved for {esc(population_words(alike))}."
+        " On the dashed diagonal the prediction is right; below it the model is overconfident. Whiskers are 95 %"
+        " intervals. ECE, the expected calibration error, is the mean distance from the diagonal."
     )
     if any(name != "calibration" for _, name, _ in curves):
-        caption += " Dotted: a falling curve from distance to overlap, learned on other places."
+        caption += (
+            " Solid lines and bars: overlap predicted as 1 − d/τ from the distance d and the margin τ. Dotted lines"
+            " and pale bars: predicted by a curve from distance to overlap that was fitted on other places"
+            " (isotonic)."
+        )
     return figure(plots, caption, key)
 
 
 def population_words(alike: Runs) -> str:
     evaluation = alike[0][1]
     name = evaluation.protocol.get("title") or evaluation.protocol["name"]
-    return f"{len(evaluation.queries):,} queries, {name}"
-
-
-def _swatch(name: str) -> str:
-    return "line" if KINDS[name][1] == "solid" else "dots"
+    return f"{len(evaluation.queries):,} queries ({name})"
 
 
 def _promise(run: ReportRun, name: str, one: Reliability, colour: str, symbol: str) -> dict[str, Any]:
@@ -163,16 +165,17 @@ def _acceptance(alike: Runs, runs: Sequence[ReportRun]) -> str:
     if not there:
         return ""
     plots = [
-        _share_plot(there, runs, "precision", "Right, of all accepted"),
-        _share_plot(there, runs, "recall", "Found, of all in the map"),
+        _share_plot(there, runs, "precision", "Right, of all accepted answers"),
+        _share_plot(there, runs, "recall", "Answered correctly, of all in the map"),
         _share_plot(there, runs, "false_accepts", "Accepted, of all not in the map"),
     ]
     asked = next((at["asked"] for _, _, at in there if at.get("asked")), 0.95)
     caption = (
-        f"What comes of accepting best matches up to a distance, {population(alike[0][1])}, each also asked with"
-        " its surroundings taken out of the map, when the right answer is “not in the map”. Rings mark the largest"
-        f" distance whose answers are right in at least {100 * asked:g} % of cases."
+        f"What happens if the best match is accepted up to a distance d: {population(alike[0][1])}, each also asked"
+        " with its surroundings taken out of the map, so that the right answer is “not in the map”."
     )
+    if any(_promised(at) for _, _, at in there):
+        caption += f" Rings mark the largest distance where at least {100 * asked:g} % of accepted answers are right."
     return figure(
         [one for one in plots if one is not None],
         caption,
@@ -203,7 +206,7 @@ def _share_plot(
                 "hovertemplate": "%{y:.1f} %",
             }
         )
-        if at.get("reached") and at.get("distance") is not None and at.get(share) is not None:
+        if _promised(at) and at.get(share) is not None:
             ring = {
                 "symbol": "circle-open",
                 "size": 13,
@@ -222,7 +225,7 @@ def _share_plot(
             )
     if not data:
         return None
-    axes = layout("accepted up to distance", "share [%]", yaxis={"range": [-2, 103]}, hovermode="closest")
+    axes = layout("accepted up to distance d", "share [%]", yaxis={"range": [-2, 103]}, hovermode="closest")
     return Plot(data, axes, f"{title}, against the accepted distance", height=250, title=title)
 
 
@@ -231,16 +234,30 @@ def _chosen(there: Sequence[tuple[ReportRun, AcceptanceCurve, dict[str, Any]]]) 
     for run, _, at in there:
         if not at:
             continue
-        if at.get("reached") and at.get("distance") is not None:
-            words = (
-                f"accept up to {at['distance']:.3f}: {percent(at['precision'])} % of {at['accepted']:,} answers right"
-                f" [{percent(at['low'])}, {percent(at['high'])}],"
-                f" {percent(at['recall'])} % of the places in the map found"
-            )
-            if at.get("false_accepts") is not None:
-                words += f", {percent(at['false_accepts'])} % of the strangers accepted"
-        else:
-            best = "" if at.get("best") is None else f"; the best is {percent(at['best'])} %"
-            words = f"no distance reaches {100 * at['asked']:g} % right answers{best}"
-        lines.append(f"<li><strong>{esc(run.name)}</strong>: {esc(words)}</li>")
+        lines.append(f"<li><strong>{esc(run.name)}</strong>: {esc(_promise_in_words(at))}</li>")
     return unbroken(f'<ul class="notes">{"".join(lines)}</ul>') if lines else ""
+
+
+def _promised(at: Mapping[str, Any]) -> bool:
+    return bool(at.get("reached")) and at.get("distance") is not None and at["accepted"] >= ENOUGH
+
+
+def _promise_in_words(at: Mapping[str, Any]) -> str:
+    """The accepted distance with its interval and the number of answers behind it; none where these are too few."""
+    asked = f"{100 * at['asked']:g} %"
+    if not at.get("reached") or at.get("distance") is None:
+        best = "" if at.get("best") is None else f"; the best is {percent(at['best'])} %"
+        return f"no distance is small enough to be right {asked} of the time{best}"
+    if at["accepted"] < ENOUGH:
+        answers = "1 answer" if at["accepted"] == 1 else f"{at['accepted']} answers"
+        return (
+            f"too few answers to say which distance is right {asked} of the time: it would rest on {answers}"
+        )
+    words = (
+        f"to be right {asked} of the time, accept d ≤ {at['distance']:.3f}: {percent(at['precision'])} % of"
+        f" {at['accepted']:,} accepted answers are right [{percent(at['low'])}, {percent(at['high'])}],"
+        f" {percent(at['recall'])} % of the queries in the map are answered correctly"
+    )
+    if at.get("false_accepts") is not None:
+        words += f", {percent(at['false_accepts'])} % of those not in the map are accepted"
+    return words

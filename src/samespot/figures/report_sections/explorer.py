@@ -55,7 +55,7 @@ def explorer(runs: Sequence[ReportRun], photos: PhotoStore, seed: int = 0) -> Se
 
 def _intro(rule: Sectors | None, truth: bool) -> str:
     seen = (
-        "Each photo was taken somewhere, looking somewhere."
+        "Each photo was taken at a place, facing some direction."
         if rule is None
         else f"A camera sees a sector of {rule.theta:g}° and {rule.radius:g} m; the label ψ of two photos is the"
         " share of it that they have in common."
@@ -63,7 +63,7 @@ def _intro(rule: Sectors | None, truth: bool) -> str:
     true = " The true overlap counts the pixels that both photos show." if truth else ""
     return (
         f"<p>{seen}{true} Choose a query and a map photo, on the map or in the boxes, and compare what they share with"
-        " what each run expects from its descriptors (ψ̂, calibrated where the run has a calibration).</p>"
+        " what each run predicts from its descriptors (ψ̂, calibrated if the run has a calibration).</p>"
     )
 
 
@@ -243,7 +243,7 @@ def _caption(cases: Sequence[dict[str, Any]], evaluation: Evaluation) -> str:
         sum(int(case["map images"]) for case in evaluation.cases),
     )
     return remark(
-        f"A sample of {queries:,} of {total[0]:,} queries and {places:,} of {total[1]:,} map photos:"
-        " with each query the best match of every run and the photo that shares most with it, as far as there is"
-        " room. Pale dots are all photos."
+        f"A sample of {queries:,} of {total[0]:,} queries and {places:,} of {total[1]:,} map photos: for each query"
+        " the best match of every run and the photo that shares most with it, as far as there is room. Grey dots"
+        " are all photos."
     )

@@ -166,11 +166,10 @@ def _without_matches(runs: Sequence[ReportRun]) -> str:
 def _intro(there: Runs) -> str:
     names = [f"<strong>{esc(run.name)}</strong>" for run, _ in there]
     if len(names) == 1:
-        return f"<p>Answers of {names[0]} to queries drawn at random, some found at once and some not.</p>"
+        return f"<p>Random queries and the best matches of {names[0]}: some found, some missed.</p>"
     return (
-        f"<p>The same queries asked of {names[0]} and {names[1]}: where one of them wins, where it loses, and where"
-        " there is nothing to choose. The counts are of all queries; those shown are drawn at random from each"
-        " kind.</p>"
+        f"<p>The same queries answered by {names[0]} and {names[1]}: where only one of them finds the place, where"
+        " both do, and where neither does. The counts are over all queries; the examples are drawn at random.</p>"
     )
 
 
@@ -183,7 +182,7 @@ def _filter(kinds: Sequence[Kind], chosen: Sequence[NDArray[np.int64]]) -> str:
         for number, (kind, queries) in enumerate(zip(kinds, chosen, strict=True))
         if len(queries)
     )
-    first = '<button type="button" data-kind="" aria-pressed="true">all kinds</button>'
+    first = '<button type="button" data-kind="" aria-pressed="true">all</button>'
     return (
         f'<div class="buttons filter" role="group" aria-label="Which queries to show">{first}{buttons}</div>'
     )
@@ -302,13 +301,14 @@ def _caption(there: Runs) -> str:
         case.matches is None or case.matches.hits is not None for run, _ in there for case in run.described
     )
     marks = (
-        "Green frames with ✓ are right by the protocol, orange ones with ✗ wrong."
+        "Green frames with ✓ are right by the protocol, orange frames with ✗ are wrong."
         if judged
         else "The protocol does not say which matches are right."
     )
-    true = "; true: the overlap that was measured" if there[0][0].truth.get("kind") == SharedView.KIND else ""
-    letters = " Letters on the map are the runs’ best answers." if len(there) > 1 else ""
+    true = "; true: the measured overlap" if there[0][0].truth.get("kind") == SharedView.KIND else ""
+    letters = " Letters on the maps mark the best match of each run." if len(there) > 1 else ""
     return remark(
-        f"{marks} d: distance of the descriptors; ψ̂: predicted overlap; ψ: label{true}. Maps are"
-        f" north up, the query in black.{letters}"
+        f"{marks} d: distance between the descriptors; ψ̂: predicted overlap; ψ: label{true}. On the maps, north is"
+        " up and the query has the colour of the text; arrows point to matches too far away to draw."
+        f"{letters}"
     )

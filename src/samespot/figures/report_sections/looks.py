@@ -128,12 +128,6 @@ def symbol_of(variant: Variant, symbol: str) -> str:
     return symbol if variant.reranked_by is None else f"{symbol}-open"
 
 
-def variant_words(variant: Variant) -> str:
-    whitened = "" if variant.whitening is None else f", whitened {variant.whitening}"
-    reranked = "" if variant.reranked_by is None else f", re-ranked by {variant.reranked_by}"
-    return f"{variant.dims} dims{whitened}{reranked}"
-
-
 def drawn_variants(
     runs: Sequence[tuple[ReportRun, Evaluation]],
 ) -> list[tuple[ReportRun, Evaluation, Variant]]:
@@ -147,9 +141,7 @@ def key_of(
 ) -> list[KeyEntry]:
     shown = colours(runs)
     return [
-        KeyEntry(
-            f"{run.name}, {variant_words(variant)}", shown[run.name], swatch_of(dash_of(variant, evaluation))
-        )
+        KeyEntry(f"{run.name}, {variant.title}", shown[run.name], swatch_of(dash_of(variant, evaluation)))
         for run, evaluation, variant in lines
     ]
 

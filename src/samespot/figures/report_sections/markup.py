@@ -41,7 +41,8 @@ class Plot:
 class KeyEntry:
     """A line of a legend: name, colour of the theme, and how it is drawn.
 
-    As a line, dash, dots, long (dashes), dashdot (in turn), star or box.
+    As a line, dash, dots, long (dashes), dashdot (in turn), star or box; line-and-bar, dots-and-pale-bar where the
+    same entry stands for both.
     """
 
     name: str

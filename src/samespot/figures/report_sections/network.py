@@ -33,8 +33,8 @@ def _differences(found: Sequence[RunDifferences]) -> str:
         return ""
     pairs = len(there[0].points)
     caption = (
-        f"Each dot is the difference of two photos’ descriptors, {pairs:,} pairs laid out by t-SNE and coloured"
-        " by the overlap ψ of the pair: where colours run smoothly, the network has learned how much two photos"
+        f"Each dot is the difference between the descriptors of two photos: {pairs:,} pairs laid out by t-SNE and"
+        " coloured by their overlap ψ. Where colours change smoothly, the network has learned how much two photos"
         " share, not only whether they do."
     )
     scale = '<div class="scale" aria-hidden="true"><span>ψ = 0</span><i></i><span>1</span></div>'
@@ -95,8 +95,8 @@ def _activations(runs: Sequence[ReportRun], rows: Sequence[ActivationRow], photo
     if not drawn:
         return ""
     caption = (
-        "Where each run’s descriptor comes from: the brighter, the more that part of the photo adds; each map is"
-        " scaled to its own maximum."
+        "Where each run’s descriptor comes from: the brighter a part of the photo, the more it contributes. Each map"
+        " is scaled to its own maximum."
     )
     body = f"<div class='activations'>{''.join(drawn)}</div>"
     return f"<figure>{body}<figcaption>{unbroken(caption)}</figcaption></figure>"

@@ -25,12 +25,11 @@ from samespot.figures.report_sections.looks import (
     swatch_of,
     symbol_of,
     symbols,
-    variant_words,
 )
-from samespot.figures.report_sections.markup import KeyEntry, Plot, Section, esc, figure
+from samespot.figures.report_sections.markup import KeyEntry, Plot, Section, esc, figure, several
 
 Lines = list[tuple[ReportRun, Evaluation, Variant]]
-USUAL = {"distance": 25.0, "overlap": 0.5}
+USUAL = {"distance": (25.0, "25 m"), "overlap": (0.5, "ψ 0.5")}  # the rules of most benchmarks and papers
 MOST_CASES = 8  # panels of precision and recall
 MOST_GROUPS = 24  # rows of a breakdown
 
@@ -65,7 +64,7 @@ def population(evaluation: Evaluation) -> str:
     """Which queries a figure is about, in a few words of html."""
     counted = int(evaluation.queries.counted.sum())
     name = evaluation.protocol.get("title") or evaluation.protocol["name"]
-    return f"{counted:,} queries of {esc(name)}"
+    return f"{counted:,} queries ({esc(name)})"
 
 
 def _over_k(lines: Lines, runs: Sequence[ReportRun]) -> str:
@@ -82,7 +81,7 @@ def _over_k(lines: Lines, runs: Sequence[ReportRun]) -> str:
             colour=shown[run.name],
             dash=dash_of(variant, evaluation),
             symbol=symbol_of(variant, marks[run.name]),
-            name=f"{run.name}, {variant_words(variant)}",
+            name=f"{run.name}, {variant.title}",
             banded=len(lines) <= MOST_BANDS,
         )
     if not drawn:
@@ -93,17 +92,16 @@ def _over_k(lines: Lines, runs: Sequence[ReportRun]) -> str:
         if ks[-1] <= 20
         else {"type": "log", "tickvals": ks, "ticktext": [str(k) for k in ks]}
     )
-    axes = layout("k, length of the list", "recall@k [%]", xaxis=axis, hovermode="x unified")
+    axes = layout("k, number of matches", "recall@k [%]", xaxis=axis, hovermode="x unified")
     words = "Recall at k with 95 % bands: " + ", ".join(
-        f"{run.name} {variant_words(v)}, R@1 {100 * recalls_at_each_k(e, v)[ks[0]].value:.1f} %"
-        for run, e, v in drawn
+        f"{run.name} {v.title}, R@1 {100 * recalls_at_each_k(e, v)[ks[0]].value:.1f} %" for run, e, v in drawn
     )
     caption = f"Share of {population(drawn[0][1])} with a right photo among the first k matches"
     caption += "; bands are 95 % intervals." if len(lines) <= MOST_BANDS else "."
     if any(variant.whitening for _, _, variant in drawn):
-        caption += " Solid: as the network gives it; dashed and dotted: whitened."
+        caption += " Solid lines: as described; dashed and dotted lines: whitened."
     if any(variant.reranked_by for _, _, variant in drawn):
-        caption += " Dash and dot in turn, open marks: the lists re-ranked."
+        caption += " Dash-dotted lines with open marks: re-ranked."
     return figure([Plot(data, axes, words, height=360)], caption, key_of(drawn, runs))
 
 
@@ -151,7 +149,7 @@ def _over_dims(alike: Sequence[tuple[ReportRun, Evaluation]], runs: Sequence[Rep
     words = f"Recall@{k[2:]} against the dimensions of the descriptor, from {ticks[0]} to {ticks[-1]}"
     caption = (
         f"What a shorter descriptor costs: recall@{k[2:]} of {population(alike[0][1])} over the dimensions that"
-        " whitening keeps; stars are the descriptors as the network gives them."
+        " whitening keeps. Stars are the descriptors as described; whiskers and bands are 95 % intervals."
     )
     return figure([Plot(data, axes, words, height=320)], caption, key)
 
@@ -179,24 +177,34 @@ def _bars(intervals: Sequence[Interval], colour: str) -> dict[str, Any]:
 
 
 def _over_thresholds(lines: Lines, runs: Sequence[ReportRun]) -> str:
-    plots, drawn = [], []
+    plots, drawn, usual = [], [], []
     for axis, label, title in (
-        ("distance", "found means: no farther than … [m]", "When found means nearer, or farther"),
-        ("overlap", "found means: overlap ψ of more than …", "When found means more overlap, or less"),
+        ("distance", "found means: no farther than … [m]", "By distance"),
+        ("overlap", "found means: overlap ψ of more than …", "By overlap"),
     ):
         there = [line for line in lines if axis in line[2].curves]
         if there:
             plots.append(_threshold_plot(there, runs, axis, label, title))
             drawn = there
+            usual += [USUAL[axis][1]] if _usual_is_within(there, axis) else []
     if not plots:
         return ""
     k = drawn[0][2].curves["distance" if "distance" in drawn[0][2].curves else "overlap"]["k"]
     caption = (
-        f"Recall@{k} of {population(drawn[0][1])} when the rule for “found” is made stricter or laxer: a model"
-        " that is better only at one threshold owes it to the threshold. Queries without such a map photo do not"
-        " count, so the population shrinks towards strict rules."
+        f"Recall@{k} of {population(drawn[0][1])} as the rule for “found” gets stricter or looser: if a model is"
+        " better at one threshold only, the threshold is the reason. A query with no such map photo does not count,"
+        " so strict rules leave fewer queries."
     )
-    return figure(plots, caption, key_of(drawn, runs))
+    key = key_of(drawn, runs)
+    if usual:
+        key.append(KeyEntry(f"usual rule: {several(usual)}", "grey", "dots"))
+        caption += " The vertical dotted line marks the usual rule."
+    return figure(plots, caption, key)
+
+
+def _usual_is_within(lines: Lines, axis: str) -> bool:
+    thresholds = lines[0][2].curves[axis]["thresholds"]
+    return bool(min(thresholds) < USUAL[axis][0] < max(thresholds))
 
 
 def _threshold_plot(lines: Lines, runs: Sequence[ReportRun], axis: str, label: str, title: str) -> Plot:
@@ -209,13 +217,13 @@ def _threshold_plot(lines: Lines, runs: Sequence[ReportRun], axis: str, label: s
             colour=shown[run.name],
             dash=dash_of(variant, evaluation),
             symbol=symbol_of(variant, marks[run.name]),
-            name=f"{run.name}, {variant_words(variant)}",
+            name=f"{run.name}, {variant.title}",
             banded=len(lines) <= MOST_BANDS,
         )
     first = lines[0][2].curves[axis]
     axes = layout(label, f"recall@{first['k']} [%]", hovermode="closest")
-    if min(first["thresholds"]) < USUAL[axis] < max(first["thresholds"]):
-        at = {"x0": USUAL[axis], "x1": USUAL[axis], "y0": 0, "y1": 1, "yref": "paper"}
+    if _usual_is_within(lines, axis):
+        at = {"x0": USUAL[axis][0], "x1": USUAL[axis][0], "y0": 0, "y1": 1, "yref": "paper"}
         axes["shapes"] = [{"type": "line", **at, "line": {"color": "@grey", "width": 1, "dash": "dot"}}]
     return Plot(data, axes, f"{title}: recall over thresholds of {axis}", height=290, title=title)
 
@@ -274,7 +282,7 @@ def _by_group(alike: Sequence[tuple[ReportRun, Evaluation]], runs: Sequence[Repo
         )
         words = f"{k} by {column} with 95 % intervals"
         caption = (
-            f"{esc(k)} by {esc(column)}, descriptors as the network gives them: {population(first)}, with 95 %"
+            f"{esc(k)} by {esc(column)}, descriptors as described: {population(first)}; whiskers are 95 %"
             " intervals."
         )
         drawn = Plot(data, axes, words, height=90 + 30 * len(kinds))
@@ -290,7 +298,7 @@ def _pairs(lines: Lines, runs: Sequence[ReportRun]) -> str:
     plots = [_pair_plot(case, there, runs) for case in cases[:MOST_CASES]]
     caption = (
         "Precision against recall over all pairs of a query and a map photo, not only the retrieved ones, as the"
-        " accepted distance grows; AP is the area under the curve."
+        " accepted distance grows. AP is average precision, the area under the curve."
     )
     return figure(plots, caption, key_of(there, runs))
 
@@ -303,7 +311,7 @@ def _pair_plot(case: str, lines: Lines, runs: Sequence[ReportRun]) -> Plot:
             continue
         ap = curve["average precision"]
         area = "" if ap is None else f", AP {100 * ap:.1f} %"
-        said.append(f"{run.name} {variant_words(variant)}{area}")
+        said.append(f"{run.name} {variant.title}{area}")
         data.append(
             {
                 "x": [100 * one for one in curve["recall"]],

@@ -15,7 +15,6 @@ from samespot.figures.report_sections.looks import (
     evaluated,
     main_variants,
     rule_of,
-    variant_words,
 )
 from samespot.figures.report_sections.markup import (
     Section,
@@ -31,11 +30,12 @@ from samespot.figures.report_sections.markup import (
 SHOWN = ("R@1", "R@5", "R@10", "overlap@1", "nDCG@10")
 MEANING = {
     "R@k": "share of the queries with a right photo among the first k matches",
-    "overlap@1": "mean true overlap ψ of the query with its best match, 0 to 100 %",
-    "nDCG@10": "how well the first ten matches are ordered by true overlap; 100 is the best order there is",
-    "localised": "share of the queries whose best match stands within so many metres and degrees of the query",
-    "[low, high]": "95 % interval: what another draw of as many queries may well have given",
-    "significant": "the 95 % interval of the difference, query by query, does not contain 0",
+    "overlap@1": "mean true overlap ψ of a query with its best match, 0 to 100 %",
+    "nDCG@10": "how well the first ten matches are ordered by true overlap; 100 is the best possible order",
+    "localised": "share of the queries whose best match lies within so many metres and degrees of the query",
+    "[low, high]": "95 % interval: another draw of as many queries may well have given any value in it",
+    "better, worse": "the 95 % interval of the difference, query by query, does not contain 0",
+    "inconclusive": "the interval contains 0, so chance alone can explain the difference",
 }
 Runs = list[tuple[ReportRun, Evaluation]]
 
@@ -140,7 +140,7 @@ def _headline(
     if math.isnan(score.value):
         return ""
     told = (
-        f"<strong>{esc(first.name)}</strong> finds the right place first for"
+        f"<strong>{esc(first.name)}</strong> ranks a right photo first for"
         f" {percent(score.value)}\u00a0% of {score.n:,} queries"
     )
     plain = [one for one in comparisons if _as_it_comes(one[2])]
@@ -156,7 +156,7 @@ def _headline(
     verdict = (
         f"a difference of {points}."
         if difference.significant
-        else f"{points}, a difference that chance can explain."
+        else f"the difference, {points}, is inconclusive."
     )
     return (
         f'<p class="headline">{told}, <strong>{esc(other.name)}</strong> for'
@@ -194,9 +194,11 @@ def _cards(
 
 
 def _verdict(difference: Difference) -> str:
-    if difference.significant:
-        return '<span class="verdict yes">significant</span>'
-    return '<span class="verdict no">inconclusive</span>'
+    """What the interval says of the first run."""
+    if not difference.significant:
+        return '<span class="verdict open">inconclusive</span>'
+    word = "better" if difference.difference.value > 0 else "worse"
+    return f'<span class="verdict {word}">{word}</span>'
 
 
 def _scores(group: Runs, metrics: Sequence[str], shown: dict[str, str]) -> str:
@@ -208,14 +210,14 @@ def _scores(group: Runs, metrics: Sequence[str], shown: dict[str, str]) -> str:
     head = ["Run and descriptor", *(esc(name) for name in metrics)]
     words = "All values in percent with their 95 % intervals, over the queries that count."
     if _kinds(group) > 1 and any(variant.whitening for _, one in group for variant in one.variants):
-        words += " Whitened descriptors are shown in their largest size."
+        words += " Of whitened descriptors the largest size is shown."
     return table(head, rows, words="Scores of each run and descriptor", kind="scores") + remark(words)
 
 
 def _row(run: ReportRun, variant: Variant, metrics: Sequence[str], shown: dict[str, str]) -> list[str]:
     name = (
         f'<span class="run" style="--swatch:var(--{shown[run.name]})">{esc(run.name)}</span>'
-        f'<span class="variant">{esc(variant_words(variant))}</span>'
+        f'<span class="variant">{esc(variant.title)}</span>'
     )
     return [name, *(measured(variant.metrics.get(metric)) for metric in metrics)]
 
@@ -226,8 +228,8 @@ def _all_sizes(group: Runs, metrics: Sequence[str], shown: dict[str, str]) -> st
     rows = [_row(run, variant, metrics, shown) for run, one in group for variant in one.variants]
     head = ["Run and descriptor", *(esc(name) for name in metrics)]
     return details(
-        "Every descriptor, whitened ones in every size",
-        table(head, rows, words="Scores of every size", kind="scores"),
+        "All descriptors, in every size",
+        table(head, rows, words="Scores of all descriptors", kind="scores"),
     )
 
 
@@ -242,7 +244,7 @@ def _differences(
     for first, other, variant, made in comparisons:
         name = (
             f'<span class="run plain">{esc(first.name)} − {esc(other.name)}</span>'
-            f'<span class="variant">{esc(variant_words(variant))}</span>'
+            f'<span class="variant">{esc(variant.title)}</span>'
         )
         cells = []
         for metric in metrics:
@@ -253,13 +255,15 @@ def _differences(
         rows.append([name, *cells])
     others = several([esc(run.name) for run, _ in group[1:]])
     below = remark(
-        f"First run minus {others}, in percentage points, query by query on the same queries: a paired bootstrap"
-        " over queries. It speaks of other queries, not of another training; for that, compare several seeds with"
-        " <code>samespot compare</code>."
+        f"{esc(group[0][0].name)} minus {others}, in percentage points: a paired bootstrap over the same queries."
+        " The interval covers the choice of queries, not the randomness of training; for that, compare several"
+        " seeds with <code>samespot compare</code>."
     )
     head = ["Difference", *(esc(name) for name in metrics)]
     return (
-        "<h3>Who is better?</h3>" + table(head, rows, words="Differences of the runs", kind="scores") + below
+        "<h3>Which is better?</h3>"
+        + table(head, rows, words="Differences of the runs", kind="scores")
+        + below
     )
 
 

@@ -33,10 +33,10 @@ def label_histograms(runs: Sequence[ReportRun]) -> Section | None:
     plots = [_histogram(name, bins, counts, most) for name, (bins, counts) in drawn.items()]
     key = [KeyEntry(_class_words(name), name.replace(" ", "-"), "box") for name in CLASSES]
     caption = (
-        "Label ψ of the pairs of training photos that each batch strategy draws, on a logarithmic scale: graded"
-        " strategies fill the middle, binary ones have nothing between 0 and 1."
+        "Labels ψ of the training pairs that each batch strategy draws, on a logarithmic scale: graded strategies"
+        " fill the middle, binary ones have nothing between 0 and 1."
         if any(name.startswith("binary") for name in drawn)
-        else "Label ψ of the pairs of training photos that each batch strategy draws, on a logarithmic scale."
+        else "Labels ψ of the training pairs that each batch strategy draws, on a logarithmic scale."
     )
     return Section("labels", "Labels in the batches", figure(plots, caption, key))
 
@@ -109,7 +109,7 @@ def training_curves(runs: Sequence[ReportRun]) -> Section | None:
         return None
     panels = [
         _curves(trained, runs, ("loss",), "loss", "mean loss of a batch", 1.0),
-        _curves(trained, runs, ("zero_losses",), "pairs without loss", "share of pairs [%]", 100.0),
+        _curves(trained, runs, ("zero_losses",), "pairs with zero loss", "share of pairs [%]", 100.0),
         _recalls(trained, runs),
     ]
     plots = [panel for panel in panels if panel is not None]
@@ -117,9 +117,9 @@ def training_curves(runs: Sequence[ReportRun]) -> Section | None:
         return None
     steps = max(int(run.metrics[-1]["step"]) for run in trained)
     caption = (
-        f"Training over {steps:,} steps: thin lines are what was logged, thick ones a moving average. Losses of"
-        " graded and binary batches are not comparable, they are made of other labels; a pair without loss"
-        " teaches nothing."
+        f"Training over {steps:,} steps: thin lines show the logged values, thick lines a moving average. The losses"
+        " of graded and binary batches cannot be compared, because their labels differ. A pair with zero loss"
+        " teaches the network nothing."
     )
     key = key_of_runs(trained, runs)
     return Section("training", "Training", figure(plots, caption, key))
@@ -195,7 +195,7 @@ def _recalls(trained: Sequence[ReportRun], runs: Sequence[ReportRun]) -> Plot | 
                     "hovertemplate": "%{y:.1f} %",
                 }
             )
-    title = f"Recall@{ks[0]}" + (f", dotted recall@{ks[-1]}" if len(ks) > 1 else "")
+    title = f"Recall@{ks[0]}" + (f"; dotted: recall@{ks[-1]}" if len(ks) > 1 else "")
     words = f"Recall of the validation queries during training, {', '.join(run.name for run in trained)}"
     return Plot(
         data, layout("step", "recall [%]", yaxis={"rangemode": "tozero"}), words, height=250, title=title
