@@ -21,17 +21,14 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def table(cls: Any) -> str:
-    """One row for each option, in the order of the class, under the headings of `--help`."""
-    lines, panel = ["| option | default | what |", "|---|---|---|"], ""
+    """One row for each option, under the headings of `--help`."""
+    panels: dict[str, list[str]] = {}
     for one in fields(cls):
-        known = about(one)
-        if known is None:
-            continue
-        if known.panel != panel:
-            panel = known.panel
-            lines.append(f"| **{panel}** | | |")
-        lines.append(f"| `{one.name}` | {_default(one, known)} | {_cell(known.help)} |")
-    return "\n".join(lines)
+        if (known := about(one)) is not None:
+            row = f"| `{one.name}` | {_default(one, known)} | {_cell(known.help)} |"
+            panels.setdefault(known.panel, [f"| **{known.panel}** | | |"] if known.panel else []).append(row)
+    head = ["| option | default | what |", "|---|---|---|"]
+    return "\n".join([*head, *(row for rows in panels.values() for row in rows)])
 
 
 def _default(one: Field[Any], known: About) -> str:
