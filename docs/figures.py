@@ -24,7 +24,7 @@ STEPS = {  # of the flow, each with what it does
     "places": "where was each\nphoto taken?",
     "label": "how much do\ntwo views share?",
     "train": "near in view,\nnear as vectors",
-    "describe": "one vector\na photo",
+    "describe": "one vector\nper photo",
     "whiten": "shorter,\neven vectors",
     "search": "the k nearest\nof the map",
     "evaluate": "how often is\nthe place found?",
@@ -33,7 +33,7 @@ STEPS = {  # of the flow, each with what it does
 
 
 def flow() -> Path:
-    """From photos with positions to a report, a command a step."""
+    """From photos with positions to a report, step by step."""
     from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
     with house_style() as plt:
