@@ -7,6 +7,7 @@ Every stage leaves a folder that the next call finds, so an interrupted demo res
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -200,6 +201,7 @@ def evaluate_one(run: Path, town: Path, cases: list[Case], progress: Progress | 
         there = Evaluation.load(folder)
         if there.matches is not None and there.model.get("digest") == PlaceNet.load(run / "last").digest():
             return there
+        shutil.rmtree(folder)  # of a model that this run has replaced
     asked = EvaluateOptions(
         protocol="town",
         root=town,

@@ -6,6 +6,7 @@ that a query that shows picture 3 finds the map image that shows picture 3, and 
 
 import json
 import re
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -144,6 +145,7 @@ def street(tmp_path_factory):
 
 def own(samespot, model, folder, *words, queries=True):
     tables = ["--map", folder / "map.csv"] + (["--queries", folder / "queries.csv"] if queries else [])
+    (folder / "e" / "evaluation.json").unlink(missing_ok=True)  # of another question; the descriptors stay
     code, out, err = samespot("evaluate", model, *tables, "--out", folder / "e", "--gallery", 0, *words)
     assert code == 0, err
     return Evaluation.load(folder / "e"), out, err
@@ -290,6 +292,7 @@ def msls(tmp_path):
 
 
 def by_protocol(samespot, model, folder, name, *words):
+    (folder / "e" / "evaluation.json").unlink(missing_ok=True)
     words = ("--root", folder, "--out", folder / "e", "--gallery", 0, *words)
     code, out, err = samespot("evaluate", model, name, *words)
     assert code == 0, err
@@ -512,6 +515,7 @@ def test_poses_of_best_matches(samespot, model, tmp_path):
 def test_figures_whitening_and_gallery_are_left_in_the_folder(samespot, figures, model, street):
     words = ["evaluate", model, "--map", street / "map.csv", "--queries", street / "queries.csv"]
     words += ["--whiten", "2,3", "--out", street / "e", "--json", street / "copy.json"]
+    (street / "e" / "evaluation.json").unlink(missing_ok=True)
     code, out, err = samespot(*words)
     assert code == 0, err
     told = [line.split()[-1] for line in out.splitlines() if line.startswith("wrote")]
@@ -568,6 +572,7 @@ def test_what_cannot_be_compared_is_said(samespot, model, tmp_path):
     own(samespot, model, street, "--radius", 20)
     (tmp_path / "e" / "evaluation.json").rename(tmp_path / "view.json")
     table(street, "map", [0, 1, 2, 3, 4], [0, 100, 200, 300, 400])
+    shutil.rmtree(tmp_path / "e")
     own(samespot, model, street)
     (tmp_path / "e" / "evaluation.json").rename(tmp_path / "larger.json")
     for second, words in (

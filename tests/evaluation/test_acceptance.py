@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samespot.errors import InputError
-from samespot.evaluation.acceptance import AcceptanceCurve, acceptance_curve
+from samespot.evaluation.acceptance import AcceptanceCurve, acceptance_curve, least_answers
 
 # few distinct distances, so that ties abound; inf is a query for which nothing was retrieved
 DISTANCE = st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.5, 0.8, np.inf])
@@ -144,3 +144,10 @@ def test_the_curve_survives_json():
         again = AcceptanceCurve.from_dict(json.loads(json.dumps(curve.to_dict(), allow_nan=False)))
         for name in ("thresholds", "precision", "recall", "false_accepts", "auroc", "present", "absent"):
             np.testing.assert_array_equal(getattr(again, name), getattr(curve, name))
+
+
+@pytest.mark.parametrize(("precision", "answers"), [(0.5, 2), (0.9, 10), (0.95, 20), (0.99, 100), (1.0, 100)])
+def test_a_promise_needs_so_many_answers_that_one_wrong_one_would_not_break_it(precision, answers):
+    assert least_answers(precision) == answers
+    assert (answers - 1) / answers >= precision - 1e-9 or precision == 1
+    assert (answers - 2) / (answers - 1) < precision

@@ -106,8 +106,39 @@ def test_a_second_call_describes_nothing_again(net, street, tmp_path, monkeypatc
     first = evaluate(net, **asked)
     monkeypatch.setattr(describe.FileImages, "load", lambda self, rows: 1 / 0)
     assert evaluate(net, **asked).metrics == first.metrics
+
+
+def test_an_evaluation_is_never_replaced_by_one_that_says_something_else(net, street, tmp_path):
+    _, places, queries = street
+    asked = {"map": places, "queries": queries, "out": tmp_path / "e"}
+    evaluate(net, **asked)
+    before = (tmp_path / "e" / "evaluation.json").read_bytes()
     other = PlaceNet("test_resnet.r160_in1k", "gap", pretrained=False, image_size=(32, 32))
-    with pytest.raises(ZeroDivisionError):  # another network
+    for model, change, said in (
+        (other, {}, "another model"),
+        (net, {"within": "5m"}, r"another rule of what is right \(within 25 m, now within 5 m\)"),
+        (net, {"radius": 20}, "another options"),
+        (net, {"queries": places}, "another table of queries or map"),
+    ):
+        with pytest.raises(
+            InputError, match=f"holds an evaluation of {said}.*; choose another folder with `out`"
+        ):
+            evaluate(model, **{**asked, **change})
+    assert (tmp_path / "e" / "evaluation.json").read_bytes() == before
+    assert (
+        len(evaluate(net, **asked, whiten=2).evaluation.variants) == 2
+    )  # the same question, answered further
+
+
+def test_descriptors_of_an_evaluation_that_was_cut_off_are_not_lost_either(net, street, tmp_path):
+    _, places, queries = street
+    asked = {"map": places, "queries": queries, "out": tmp_path / "e"}
+    evaluate(net, **asked)
+    (tmp_path / "e" / "evaluation.json").unlink()
+    other = PlaceNet("test_resnet.r160_in1k", "gap", pretrained=False, image_size=(32, 32))
+    with pytest.raises(
+        InputError, match=r"table-map: holds descriptors made with another model .*choose another"
+    ):
         evaluate(other, **asked)
 
 

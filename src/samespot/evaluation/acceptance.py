@@ -6,6 +6,7 @@ that the service will meet. A threshold chosen on some queries should be checked
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from samespot.errors import InputError
 from samespot.evaluation.intervals import Interval, wilson
 
+MOST_PRECISE = 0.99  # beyond, as many answers are asked for as here: "always" can never be told
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
@@ -142,6 +144,12 @@ class AcceptanceCurve:
 
 def _without_nan(values: Iterable[float]) -> list[float | None]:
     return [None if np.isnan(value) else float(value) for value in values]
+
+
+def least_answers(precision: float) -> int:
+    """How many answers a threshold must rest on before such a precision can be told: with fewer, a single wrong
+    one would have broken it."""
+    return math.ceil(1 / (1 - min(precision, MOST_PRECISE)) - 1e-9)
 
 
 def acceptance_curve(

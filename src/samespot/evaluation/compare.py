@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from samespot.errors import InputError
 from samespot.evaluation.intervals import Interval, mcnemar, paired_bootstrap_runs
 from samespot.evaluation.outcomes import per_query_scores
-from samespot.evaluation.results import Evaluation, evaluation_of
+from samespot.evaluation.results import RULE, Evaluation, evaluation_of
 
 Scores = NDArray[np.float64]  # (runs, queries)
-RULE = ("name", "positive", "queries", "exclusions", "options")  # of a protocol: what two runs must share
 
 
 @dataclass(frozen=True)

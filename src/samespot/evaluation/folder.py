@@ -11,23 +11,52 @@ predictions-*, poses-*   for the servers of MSLS and of visuallocalization.net
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from samespot.errors import InputError
 from samespot.evaluation.cases import Case
 from samespot.evaluation.matches import NAME as MATCHES
 from samespot.evaluation.matches import save_matches
 from samespot.evaluation.poses import pose_estimates, server_names
-from samespot.evaluation.results import NAME, Evaluation
+from samespot.evaluation.results import NAME, RULE, Evaluation, as_json
 from samespot.evaluation.submission import predictions_of, write_poses, write_predictions
 from samespot.retrieval.search import Found
 
 if TYPE_CHECKING:
     from samespot.evaluation.run import Evaluated
+
+
+WORDS = {"name": "protocol", "positive": "rule of what is right", "queries": "choice of queries"}
+
+
+def refuse_other(
+    out: Path, model: Mapping[str, Any], protocol: Mapping[str, Any], cases: Sequence[Case]
+) -> None:
+    """Raise where the folder holds an evaluation of another model, question or table: a result is never replaced by
+    one that says something else. The same once more, as with another whitening, is fine."""
+    if not (out / NAME).is_file():
+        return
+    there, asked, changed = Evaluation.load(out), as_json(protocol), []
+    if there.model.get("digest") != model["digest"]:
+        which = "digest" if there.model.get("model") == model["model"] else "model"
+        changed.append(f"model ({there.model.get(which)}, now {model[which]})")
+    changed += [
+        f"{WORDS.get(word, word)} ({there.protocol.get(word)}, now {asked[word]})"
+        for word in RULE
+        if there.protocol.get(word) != asked[word]
+    ]
+    tables = {case.name: [case.queries.digest(), case.places.digest()] for case in cases}
+    if not changed and {case["name"]: case["digests"] for case in there.cases} != tables:
+        changed.append("table of queries or map")
+    if changed:
+        raise InputError(
+            f"{out}: holds an evaluation of another {changed[0]}; choose another folder with `out`, or delete this one"
+        )
 
 
 def write_evaluation(done: Evaluated, out: Path) -> tuple[Evaluation, list[Path]]:

@@ -30,6 +30,7 @@ from samespot.files import write_whole
 FORMAT = 2
 READABLE = (1, 2)
 NAME = "evaluation.json"
+RULE = ("name", "positive", "queries", "exclusions", "options")  # of a protocol: the question it asks
 Metrics = dict[str, Interval]
 
 
@@ -125,7 +126,7 @@ class Evaluation:
 
     def to_json(self) -> Any:
         """As plain json: no arrays, and null for what is no number."""
-        return _plain(self.to_dict())
+        return as_json(self.to_dict())
 
     def save(self, path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -243,14 +244,14 @@ def _column(values: list[Any]) -> NDArray[Any]:
     return np.array([_number(value) for value in values])
 
 
-def _plain(value: Any) -> Any:
+def as_json(value: Any) -> Any:
     """The same without NaN and infinity, which json does not know: null stands for them."""
     if isinstance(value, float):
         return round(value, 6) if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {str(key): _plain(inner) for key, inner in value.items()}
+        return {str(key): as_json(inner) for key, inner in value.items()}
     if isinstance(value, np.ndarray | np.generic):
-        return _plain(value.tolist())
+        return as_json(value.tolist())
     if isinstance(value, Iterable) and not isinstance(value, str):
-        return [_plain(inner) for inner in value]
+        return [as_json(inner) for inner in value]
     return value

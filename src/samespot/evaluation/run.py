@@ -7,7 +7,6 @@ result.metrics["R@1"]
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +16,7 @@ import samespot
 from samespot.devices import device_named
 from samespot.evaluation.calibration import IsotonicCalibration
 from samespot.evaluation.cases import Case, sequence_descriptors
-from samespot.evaluation.folder import write_evaluation
+from samespot.evaluation.folder import refuse_other, write_evaluation
 from samespot.evaluation.intervals import Interval
 from samespot.evaluation.matches import Matches, matches_of
 from samespot.evaluation.measure import Measured, measure, query_list, refuse_hopeless, reranked_name
@@ -39,7 +38,7 @@ from samespot.places.catalogue import open_places
 from samespot.places.table import Places
 from samespot.progress import Progress
 from samespot.retrieval.describe import describe
-from samespot.retrieval.descriptors import Descriptors, facts_in
+from samespot.retrieval.descriptors import Descriptors
 from samespot.retrieval.options import DescribeOptions
 from samespot.retrieval.search import Found
 from samespot.retrieval.whitening import Whitening
@@ -117,13 +116,16 @@ def run_evaluation(
     if given is not None:  # a wrong file should show before photos are described
         given.refuse_other_size(net.descriptor_size)
     protocol, cases = protocol_and_cases(asked) if cases is None else (_named(asked), cases)
+    facts = _model_facts(model, net)
+    if asked.out is not None:
+        refuse_other(asked.out, facts, _protocol_facts(protocol, asked), cases)
     described, other = describer(net, asked.out, describing, progress), _training_places(asked)
     done = evaluate_cases(
         protocol,
         cases,
         described,
         margin=net.margin,
-        model=_model_facts(model, net),
+        model=facts,
         options=asked,
         other=other,
         given=given,
@@ -181,7 +183,7 @@ def evaluate_cases(
         protocol, cases, kinds, margin=margin, calibrate=calibrate, reranking=reranking, progress=progress
     )
     evaluation = Evaluation(
-        protocol={**protocol.to_dict(), "options": {**protocol.options, **options.of_protocol}},
+        protocol=_protocol_facts(protocol, options),
         model=model,
         settings={**_settings(options, other), **facts, "overlap": _rule_facts(done.labels)},
         cases=[_case_facts(case, *where) for case, where in zip(cases, places, strict=True)],
@@ -211,6 +213,10 @@ def _named(asked: EvaluateOptions) -> Protocol:
     return protocol_named(str(asked.protocol))
 
 
+def _protocol_facts(protocol: Protocol, options: EvaluateOptions) -> dict[str, Any]:
+    return {**protocol.to_dict(), "options": {**protocol.options, **options.of_protocol}}
+
+
 def _model_facts(model: Any, net: PlaceNet) -> dict[str, Any]:
     name = net.backbone if isinstance(model, PlaceNet) else str(getattr(model, "run", model))
     own = {key: value for key, value in net.config().items() if key not in ("samespot", "format", "timm")}
@@ -228,12 +234,8 @@ def _training_places(asked: EvaluateOptions) -> Other | None:
 def describer(
     net: PlaceNet, out: Path | None, describing: DescribeOptions, progress: Progress | None
 ) -> Describe:
-    """Describes each table once, into a folder of its own below the output's `descriptors/`; without one in memory.
-
-    Those of another model or table are replaced: they belong to the evaluation that is about to be overwritten.
-    """
-    options = describing.to_dict()
-    model, held = net.digest(), dict[str, Descriptors]()
+    """Describes each table once, into a folder of its own below the output's `descriptors/`; without one in memory."""
+    options, held = describing.to_dict(), dict[str, Descriptors]()
 
     def described(places: Places, name: str) -> Descriptors:
         if out is None:
@@ -241,10 +243,6 @@ def describer(
                 held[name] = describe(net, places, progress=progress, **options)
             return held[name]
         folder = out / "descriptors" / name.replace("/", "-").replace(" ", "-")
-        there = facts_in(folder)
-        wanted = {"model": model, "places": places.digest(), "dtype": describing.dtype}
-        if there and any(there.get(key) != value for key, value in wanted.items()):
-            shutil.rmtree(folder)
         return describe(net, places, folder, progress=progress, **options)
 
     return described
