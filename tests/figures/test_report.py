@@ -136,17 +136,15 @@ def test_lines_and_bars_are_explained_where_they_are_drawn(runs):
     [
         (
             {"accepted": 120},
-            "to be right 95\u00a0% of the time, accept d ≤ 0.183: 96.0\u00a0% of 120 accepted answers are right"
-            " [91.0, 98.0], 60.0\u00a0% of the queries in the map are answered correctly, 3.0\u00a0% of those not in"
-            " the map are accepted",
+            "accept d ≤ 0.183: 96.0\u00a0% of 120 answers were right (95\u00a0% interval 91.0–98.0\u00a0%), 60.0\u00a0%"
+            " of the queries in the map are answered correctly, 3.0\u00a0% of those not in the map are accepted",
         ),
-        (
-            {"accepted": 1},
-            "too few answers to say which distance is right 95\u00a0% of the time: it would rest on 1",
-        ),
+        ({"accepted": 1}, "no threshold can be named: the best rests on 1 answer, and 20 are needed"),
+        ({"accepted": 20}, "of 20 answers were right"),
+        ({"accepted": 99, "asked": 0.99}, "rests on 99 answers, and 100 are needed"),
         (
             {"reached": False, "distance": None},
-            "no distance is small enough to be right 95\u00a0% of the time",
+            "no threshold on the distance is enough; the best is 90.0\u00a0%",
         ),
     ],
 )
@@ -165,7 +163,8 @@ def test_a_promise_has_its_interval_and_its_number_of_answers_or_is_not_made(run
     known = replace(evaluation, variants=[replace(variant, curves=curves)])
     body = calibration([replace(runs[0], evaluation=known)]).body
     assert words in body
-    promised = "to be right 95\u00a0% of the time, accept" in body
+    assert "\u00a0% of the time, " in body
+    promised = "of the time, accept d" in body
     assert promised == ("circle-open" in body) == ("Rings mark" in body)
 
 
