@@ -207,6 +207,21 @@ def test_the_api_page_lists_every_option_with_its_default(docs_scripts):
         assert f"| `{name}` |" in page
 
 
+def test_parameters_in_a_docstring_become_a_list(docs_scripts):
+    from parameter_lists import listed
+
+    text = """Labels of pairs: graded.
+
+theta: opening angle [deg]; radius: how far a camera sees [m], in
+    metres: not feet. Nothing else."""
+    shown = """Labels of pairs: graded.
+
+- **theta**: opening angle [deg]
+- **radius**: how far a camera sees [m], in metres: not feet. Nothing else"""
+    assert listed(text, {"theta", "radius"}) == shown
+    assert listed(text, {"k"}) == text
+
+
 def test_the_api_page_lists_every_public_name():
     page = (REPO / "docs" / "api.md").read_text()
     for name, module in samespot._PUBLIC.items():

@@ -19,6 +19,7 @@ from torch import Tensor
 
 from samespot.errors import InputError
 from samespot.images.listing import ImageList
+from samespot.images.options import OnBadImage
 from samespot.images.preprocess import Preprocessing
 from samespot.images.sources import BadImages, FileImages, require_room
 from samespot.matching.options import TOP
@@ -26,7 +27,6 @@ from samespot.places.table import Places
 from samespot.progress import Progress
 from samespot.retrieval.describe import blocks_left
 from samespot.retrieval.descriptors import Begun, Descriptors, DescriptorWriter, facts_in
-from samespot.retrieval.options import OnBadImage
 from samespot.retrieval.search import Found
 
 Features = NDArray[np.float16]  # (n, width) all local features of a photo in a row; all zero: it has none

@@ -5,18 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from samespot.options import Options, option
+from samespot.images.options import PANEL, RunningOptions
+from samespot.options import option
 
-Precision = Literal["auto", "32", "bf16"]
-OnBadImage = Literal["fail", "skip"]
-Decode = Literal["auto", "cpu", "gpu"]
 Dtype = Literal["float32", "float16"]
-PANEL = "Describing images"
 
 
 @dataclass(frozen=True)
-class DescribeOptions(Options):
-    """How images become descriptors."""
+class DescribeOptions(RunningOptions):
+    """How images become descriptors. An image that is skipped has a descriptor of zeros."""
 
     batch_size: int | None = option(
         None,
@@ -25,19 +22,4 @@ class DescribeOptions(Options):
         default="16 on a CPU, 64 on a GPU, 256 on a large one",
         panel=PANEL,
     )
-    device: str = option(
-        "auto", "Where the network runs: auto, cpu, cuda, or one GPU as cuda:1.", panel=PANEL
-    )
-    precision: Precision = option(
-        "auto", "Number format of the network; auto is bf16 on GPUs with it.", panel=PANEL
-    )
     dtype: Dtype = option("float32", "Number format of the descriptors on disk.", panel=PANEL)
-    decode: Decode = option(
-        "auto", "Where JPEG files are decoded; auto is the GPU where there are few cores.", panel=PANEL
-    )
-    workers: int | None = option(
-        None, "Threads that read images.", least=1, default="one per core, at most 16", panel=PANEL
-    )
-    on_bad_image: OnBadImage = option(
-        "fail", "When an image cannot be read: stop, or skip it and leave its descriptor zero.", panel=PANEL
-    )

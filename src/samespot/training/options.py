@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, Self
 
 from samespot.errors import InputError
+from samespot.images.options import PANEL, RunningOptions
 from samespot.options import Options, check_choice, ineffective, option, parse_size, refuse_unknown, split
 from samespot.overlap.rules import Within, parse_within
 from samespot.places.catalogue import DATA_SETS, data_set
@@ -41,7 +42,6 @@ _BATCHES = "Loss and batches"
 _TUPLES = "Tuples, for losses of tuples"
 _RATE = "Optimiser and length"
 _LOOKS = "Augmentation"
-_RUNS = "How it runs"
 _KEPT = "What is kept"
 
 
@@ -128,7 +128,7 @@ def parse_class_weights(words: str) -> tuple[float, ...]:
 
 
 @dataclass(frozen=True)
-class TrainingOptions(Options):
+class TrainingOptions(RunningOptions):
     """Defaults are the paper's settings for MSLS with graded labels. Rates and lengths count pairs or steps."""
 
     # the network to start from
@@ -256,45 +256,30 @@ class TrainingOptions(Options):
     )
     flip: bool = option(False, "Mirror whole batches at random.", panel=_LOOKS)
 
-    # how it runs
-    device: Literal["auto", "cpu", "cuda"] = option(
-        "auto", "Where the network runs. auto: a GPU where there is one.", panel=_RUNS
-    )
-    precision: Literal["auto", "32", "bf16"] = option(
-        "auto", "Precision of the network. auto: bf16 on GPUs that have it, else 32.", panel=_RUNS
-    )
+    # how it runs, besides `RunningOptions`
     micro_pairs: int | None = option(
         None,
         "Pairs that go through the network at once: less memory, the same gradient.",
         least=1,
         default="the whole batch",
-        panel=_RUNS,
+        panel=PANEL,
     )
-    compile: bool = option(False, "Compile the network: slow to start, then faster.", panel=_RUNS)
+    compile: bool = option(False, "Compile the network: slow to start, then faster.", panel=PANEL)
     cache_frozen: Literal["no", "memory", "device", "file"] = option(
         "no",
         "Run the frozen part once per image and keep its output in memory, on the GPU (device), or in a file.",
-        panel=_RUNS,
+        panel=PANEL,
     )
     cache_dtype: Literal["exact", "float32", "bfloat16", "float16"] = option(
-        "exact", "Number format of the kept outputs.", panel=_RUNS
+        "exact", "Number format of the kept outputs.", panel=PANEL
     )
     cache_dir: str | None = option(
-        None, "Folder for outputs kept in a file.", default="in the run folder", panel=_RUNS
+        None, "Folder for outputs kept in a file.", default="in the run folder", panel=PANEL
     )
     images_in_memory: Literal["no", "host", "device"] = option(
-        "no", "Keep all decoded images in memory: of the machine (host) or of the GPU (device).", panel=_RUNS
+        "no", "Keep all decoded images in memory: of the machine (host) or of the GPU (device).", panel=PANEL
     )
-    decode: Literal["auto", "cpu", "gpu"] = option(
-        "auto", "Where JPEG files are decoded. auto: on the GPU where there are few cores.", panel=_RUNS
-    )
-    workers: int | None = option(
-        None, "Threads that read images.", least=1, default="one per core, at most 16", panel=_RUNS
-    )
-    prefetch: int = option(3, "Batches that are read ahead.", least=1, panel=_RUNS)
-    on_bad_image: Literal["fail", "skip"] = option(
-        "fail", "What to do with an image that cannot be read.", panel=_RUNS
-    )
+    prefetch: int = option(3, "Batches that are read ahead.", least=1, panel=PANEL)
 
     # what is kept
     checkpoint_every: int = option(500, "Steps between two checkpoints.", least=1, panel=_KEPT)

@@ -1,0 +1,32 @@
+"""Where a network runs and how its images are read: options that training and describing share. No torch in here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from samespot.options import Options, option
+
+PANEL = "How it runs"
+Precision = Literal["auto", "32", "bf16"]
+OnBadImage = Literal["fail", "skip"]
+Decode = Literal["auto", "cpu", "gpu"]
+
+
+@dataclass(frozen=True)
+class RunningOptions(Options):
+    device: str = option(
+        "auto",
+        "Where the network runs: cpu, cuda, or one GPU as cuda:1. auto: a GPU where there is one.",
+        panel=PANEL,
+    )
+    precision: Precision = option(
+        "auto", "Number format of the network. auto: bf16 on GPUs that have it, else 32.", panel=PANEL
+    )
+    decode: Decode = option(
+        "auto", "Where JPEG files are decoded. auto: on the GPU where there are few cores.", panel=PANEL
+    )
+    workers: int | None = option(
+        None, "Threads that read images.", least=1, default="one per core, at most 16", panel=PANEL
+    )
+    on_bad_image: OnBadImage = option("fail", "When an image cannot be read: stop, or skip it.", panel=PANEL)
