@@ -32,7 +32,7 @@ from samespot.figures.report_sections.network import heated
 from samespot.figures.report_sections.photos import ABSENT, PhotoStore
 from samespot.figures.report_sections.recall import recall, recalls_at_each_k
 from samespot.figures.report_sections.summary import summary
-from samespot.figures.report_sections.training import label_histograms
+from samespot.figures.report_sections.training import label_histograms, training_curves
 from samespot.overlap.rules import Within
 from samespot.retrieval.search import search
 
@@ -421,6 +421,13 @@ def test_histograms_have_a_bar_for_pairs_without_overlap_and_merge_by_name(runs)
     drew_more = {"bins": [0, 0.5, 1], "strategies": {"A": [5, 6]}}
     other = ReportRun("other", runs[0].folder, batches=drew_more)
     assert "A, other" in label_histograms([runs[0], other]).body
+
+
+def test_a_run_that_logged_once_has_a_dot_that_can_be_seen(runs):
+    once = replace(runs[0], metrics=[{"step": 4, "loss": 0.03, "zero_losses": 0.1}])
+    for body, mode in ((training_curves([once]).body, "markers"), (training_curves(runs[:1]).body, "lines")):
+        specs = [json.loads(text) for text in re.findall(r'class="plot-spec">(.*?)</script>', body)]
+        assert {line["mode"] for spec in specs[:2] for line in spec["data"]} == {mode}
 
 
 def test_a_moving_average_of_a_constant_is_that_constant():
