@@ -32,7 +32,7 @@ from samespot.figures.report_sections.network import heated
 from samespot.figures.report_sections.photos import ABSENT, PhotoStore
 from samespot.figures.report_sections.recall import recall, recalls_at_each_k
 from samespot.figures.report_sections.summary import summary
-from samespot.figures.report_sections.training import label_histograms
+from samespot.figures.report_sections.training import label_histograms, training_curves
 from samespot.overlap.rules import Within
 from samespot.retrieval.search import search
 
@@ -136,17 +136,15 @@ def test_lines_and_bars_are_explained_where_they_are_drawn(runs):
     [
         (
             {"accepted": 120},
-            "to be right 95\u00a0% of the time, accept d ≤ 0.183: 96.0\u00a0% of 120 accepted answers are right"
-            " [91.0, 98.0], 60.0\u00a0% of the queries in the map are answered correctly, 3.0\u00a0% of those not in"
-            " the map are accepted",
+            "accept d ≤ 0.183: 96.0\u00a0% of 120 answers were right (95\u00a0% interval 91.0–98.0\u00a0%), 60.0\u00a0%"
+            " of the queries in the map are answered correctly, 3.0\u00a0% of those not in the map are accepted",
         ),
-        (
-            {"accepted": 1},
-            "too few answers to say which distance is right 95\u00a0% of the time: it would rest on 1",
-        ),
+        ({"accepted": 1}, "no threshold can be named: the best rests on 1 answer, and 20 are needed"),
+        ({"accepted": 20}, "of 20 answers were right"),
+        ({"accepted": 99, "asked": 0.99}, "rests on 99 answers, and 100 are needed"),
         (
             {"reached": False, "distance": None},
-            "no distance is small enough to be right 95\u00a0% of the time",
+            "no threshold on the distance is enough; the best is 90.0\u00a0%",
         ),
     ],
 )
@@ -165,7 +163,8 @@ def test_a_promise_has_its_interval_and_its_number_of_answers_or_is_not_made(run
     known = replace(evaluation, variants=[replace(variant, curves=curves)])
     body = calibration([replace(runs[0], evaluation=known)]).body
     assert words in body
-    promised = "to be right 95\u00a0% of the time, accept" in body
+    assert "\u00a0% of the time, " in body
+    promised = "of the time, accept d" in body
     assert promised == ("circle-open" in body) == ("Rings mark" in body)
 
 
@@ -422,6 +421,13 @@ def test_histograms_have_a_bar_for_pairs_without_overlap_and_merge_by_name(runs)
     drew_more = {"bins": [0, 0.5, 1], "strategies": {"A": [5, 6]}}
     other = ReportRun("other", runs[0].folder, batches=drew_more)
     assert "A, other" in label_histograms([runs[0], other]).body
+
+
+def test_a_run_that_logged_once_has_a_dot_that_can_be_seen(runs):
+    once = replace(runs[0], metrics=[{"step": 4, "loss": 0.03, "zero_losses": 0.1}])
+    for body, mode in ((training_curves([once]).body, "markers"), (training_curves(runs[:1]).body, "lines")):
+        specs = [json.loads(text) for text in re.findall(r'class="plot-spec">(.*?)</script>', body)]
+        assert {line["mode"] for spec in specs[:2] for line in spec["data"]} == {mode}
 
 
 def test_a_moving_average_of_a_constant_is_that_constant():

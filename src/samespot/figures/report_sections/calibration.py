@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,7 +26,6 @@ from samespot.figures.report_sections.recall import population
 MOST_POINTS = 400
 KINDS = {"calibration": ("1 − d/τ", "solid"), "calibration, isotonic": ("isotonic", "dot")}
 SWATCHES = {"calibration": "line-and-bar", "calibration, isotonic": "dots-and-pale-bar"}
-ENOUGH = 20  # answers that a promise must rest on
 Runs = Sequence[tuple[ReportRun, Evaluation]]
 
 
@@ -239,24 +239,28 @@ def _chosen(there: Sequence[tuple[ReportRun, AcceptanceCurve, dict[str, Any]]]) 
 
 
 def _promised(at: Mapping[str, Any]) -> bool:
-    return bool(at.get("reached")) and at.get("distance") is not None and at["accepted"] >= ENOUGH
+    return at.get("distance") is not None and at["accepted"] >= _least_answers(at["asked"])
+
+
+def _least_answers(precision: float) -> int:
+    """With fewer, a single wrong answer would have broken the promise."""
+    return math.ceil(1 / (1 - min(precision, 0.99)) - 1e-9)
 
 
 def _promise_in_words(at: Mapping[str, Any]) -> str:
     """The accepted distance with its interval and the number of answers behind it; none where these are too few."""
-    asked = f"{100 * at['asked']:g} %"
-    if not at.get("reached") or at.get("distance") is None:
+    asked = f"to be right {100 * at['asked']:g} % of the time, "
+    if at.get("distance") is None:
         best = "" if at.get("best") is None else f"; the best is {percent(at['best'])} %"
-        return f"no distance is small enough to be right {asked} of the time{best}"
-    if at["accepted"] < ENOUGH:
+        return f"{asked}no threshold on the distance is enough{best}"
+    if not _promised(at):
         answers = "1 answer" if at["accepted"] == 1 else f"{at['accepted']} answers"
-        return (
-            f"too few answers to say which distance is right {asked} of the time: it would rest on {answers}"
-        )
+        least = _least_answers(at["asked"])
+        return f"{asked}no threshold can be named: the best rests on {answers}, and {least} are needed"
     words = (
-        f"to be right {asked} of the time, accept d ≤ {at['distance']:.3f}: {percent(at['precision'])} % of"
-        f" {at['accepted']:,} accepted answers are right [{percent(at['low'])}, {percent(at['high'])}],"
-        f" {percent(at['recall'])} % of the queries in the map are answered correctly"
+        f"{asked}accept d ≤ {at['distance']:.3f}: {percent(at['precision'])} % of {at['accepted']:,} answers were right"
+        f" (95 % interval {percent(at['low'])}–{percent(at['high'])} %), {percent(at['recall'])} % of the queries in"
+        " the map are answered correctly"
     )
     if at.get("false_accepts") is not None:
         words += f", {percent(at['false_accepts'])} % of those not in the map are accepted"

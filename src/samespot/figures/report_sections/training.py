@@ -159,7 +159,8 @@ def _curves(
                     {
                         "x": steps[some],
                         "y": scale * drawn[some],
-                        "mode": "lines",
+                        "mode": "lines" if len(some) > 1 else "markers",  # a line of one point is not seen
+                        "marker": {"color": f"@{shown[run.name]}"},
                         "name": run.name,
                         "line": {"color": f"@{shown[run.name]}{alpha}", "width": width},
                         "hoverinfo": "skip" if alpha else "x+y+name",
