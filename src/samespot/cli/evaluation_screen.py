@@ -6,7 +6,7 @@ import math
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE
 from rich.table import Table
@@ -184,25 +184,10 @@ def _trust_lines(variant: Variant) -> None:
             soft_wrap=True,
         )
     if "acceptance" in variant.curves:
-        said = _promise(variant.curves["acceptance"]["at"])
+        from samespot.evaluation.acceptance import promise_in_words
+
+        said = promise_in_words(variant.curves["acceptance"]["at"])
         out.print(f"  {variant.title}: {said}", highlight=False, soft_wrap=True)
-
-
-def _promise(at: Mapping[str, Any]) -> str:
-    """Up to which distance matches are right so often, with its interval; nothing where too few answers say so."""
-    from samespot.evaluation.acceptance import least_answers
-
-    asked, least = f"to be right {at['asked']:.0%} of the time, ", least_answers(at["asked"])
-    if at["distance"] is None:
-        return f"{asked}no threshold on the distance is enough"
-    if at["accepted"] < least:
-        answers = "1 answer" if at["accepted"] == 1 else f"{at['accepted']} answers"
-        return f"{asked}no threshold can be named: the best rests on {answers}, and {least} are needed"
-    return (
-        f"{asked}accept d ≤ {at['distance']:.3f}: {at['precision']:.1%} of {at['accepted']:,} answers were right"
-        f" (95 % interval {100 * at['low']:.1f}–{100 * at['high']:.1f} %), {at['recall']:.1%} of the queries in the map"
-        f" are answered rightly, {at['false_accepts']:.1%} of those that are not are accepted"
-    )
 
 
 def comparison_table(comparison: Comparison, sides: tuple[Sequence[str], Sequence[str]]) -> None:

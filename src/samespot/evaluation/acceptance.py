@@ -152,6 +152,35 @@ def least_answers(precision: float) -> int:
     return math.ceil(1 / (1 - min(precision, MOST_PRECISE)) - 1e-9)
 
 
+def promised(at: Mapping[str, Any]) -> bool:
+    """Whether a threshold, as `threshold_for` gives it, rests on enough answers to be named."""
+    return at.get("distance") is not None and bool(at["accepted"] >= least_answers(at["asked"]))
+
+
+def promise_in_words(at: Mapping[str, Any]) -> str:
+    """The accepted distance with its interval and the number of answers behind it; none where these are too few."""
+    asked = f"to be right {100 * at['asked']:g} % of the time, "
+    if at.get("distance") is None:
+        best = "" if at.get("best") is None else f"; the best is {_percent(at['best'])} %"
+        return f"{asked}no threshold on the distance is enough{best}"
+    if not promised(at):
+        answers = "1 answer" if at["accepted"] == 1 else f"{at['accepted']} answers"
+        least = least_answers(at["asked"])
+        return f"{asked}no threshold can be named: the best rests on {answers}, and {least} are needed"
+    words = (
+        f"{asked}accept d ≤ {at['distance']:.3f}: {_percent(at['precision'])} % of {at['accepted']:,} answers were"
+        f" right (95 % interval {_percent(at['low'])}–{_percent(at['high'])} %), {_percent(at['recall'])} % of the queries in"
+        " the map are answered correctly"
+    )
+    if at.get("false_accepts") is not None:
+        words += f", {_percent(at['false_accepts'])} % of those not in the map are accepted"
+    return words
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f}"
+
+
 def acceptance_curve(
     distance: ArrayLike, right: ArrayLike, absent_distance: ArrayLike = ()
 ) -> AcceptanceCurve:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from samespot.evaluation.acceptance import AcceptanceCurve
+from samespot.evaluation.acceptance import AcceptanceCurve, promise_in_words, promised
 from samespot.evaluation.calibration import Reliability
 from samespot.evaluation.results import Evaluation
 from samespot.figures.report_runs import ReportRun
@@ -20,7 +19,7 @@ from samespot.figures.report_sections.looks import (
     same_protocol,
     symbols,
 )
-from samespot.figures.report_sections.markup import KeyEntry, Plot, Section, esc, figure, percent, unbroken
+from samespot.figures.report_sections.markup import KeyEntry, Plot, Section, esc, figure, unbroken
 from samespot.figures.report_sections.recall import population
 
 MOST_POINTS = 400
@@ -174,7 +173,7 @@ def _acceptance(alike: Runs, runs: Sequence[ReportRun]) -> str:
         f"What happens if the best match is accepted up to a distance d: {population(alike[0][1])}, each also asked"
         " with its surroundings taken out of the map, so that the right answer is “not in the map”."
     )
-    if any(_promised(at) for _, _, at in there):
+    if any(promised(at) for _, _, at in there):
         caption += f" Rings mark the largest distance where at least {100 * asked:g} % of accepted answers are right."
     return figure(
         [one for one in plots if one is not None],
@@ -206,7 +205,7 @@ def _share_plot(
                 "hovertemplate": "%{y:.1f} %",
             }
         )
-        if _promised(at) and at.get(share) is not None:
+        if promised(at) and at.get(share) is not None:
             ring = {
                 "symbol": "circle-open",
                 "size": 13,
@@ -234,34 +233,5 @@ def _chosen(there: Sequence[tuple[ReportRun, AcceptanceCurve, dict[str, Any]]]) 
     for run, _, at in there:
         if not at:
             continue
-        lines.append(f"<li><strong>{esc(run.name)}</strong>: {esc(_promise_in_words(at))}</li>")
+        lines.append(f"<li><strong>{esc(run.name)}</strong>: {esc(promise_in_words(at))}</li>")
     return unbroken(f'<ul class="notes">{"".join(lines)}</ul>') if lines else ""
-
-
-def _promised(at: Mapping[str, Any]) -> bool:
-    return at.get("distance") is not None and at["accepted"] >= _least_answers(at["asked"])
-
-
-def _least_answers(precision: float) -> int:
-    """With fewer, a single wrong answer would have broken the promise."""
-    return math.ceil(1 / (1 - min(precision, 0.99)) - 1e-9)
-
-
-def _promise_in_words(at: Mapping[str, Any]) -> str:
-    """The accepted distance with its interval and the number of answers behind it; none where these are too few."""
-    asked = f"to be right {100 * at['asked']:g} % of the time, "
-    if at.get("distance") is None:
-        best = "" if at.get("best") is None else f"; the best is {percent(at['best'])} %"
-        return f"{asked}no threshold on the distance is enough{best}"
-    if not _promised(at):
-        answers = "1 answer" if at["accepted"] == 1 else f"{at['accepted']} answers"
-        least = _least_answers(at["asked"])
-        return f"{asked}no threshold can be named: the best rests on {answers}, and {least} are needed"
-    words = (
-        f"{asked}accept d ≤ {at['distance']:.3f}: {percent(at['precision'])} % of {at['accepted']:,} answers were right"
-        f" (95 % interval {percent(at['low'])}–{percent(at['high'])} %), {percent(at['recall'])} % of the queries in"
-        " the map are answered correctly"
-    )
-    if at.get("false_accepts") is not None:
-        words += f", {percent(at['false_accepts'])} % of those not in the map are accepted"
-    return words
