@@ -169,8 +169,8 @@ def promise_in_words(at: Mapping[str, Any]) -> str:
         return f"{asked}no threshold can be named: the best rests on {answers}, and {least} are needed"
     words = (
         f"{asked}accept d ≤ {at['distance']:.3f}: {_percent(at['precision'])} % of {at['accepted']:,} answers were"
-        f" right (95 % interval {_percent(at['low'])}–{_percent(at['high'])} %), {_percent(at['recall'])} % of the queries in"
-        " the map are answered correctly"
+        f" right (95 % interval {_percent(at['low'])}–{_percent(at['high'])} %), {_percent(at['recall'])} % of the"
+        " queries in the map are answered correctly"
     )
     if at.get("false_accepts") is not None:
         words += f", {_percent(at['false_accepts'])} % of those not in the map are accepted"
