@@ -75,7 +75,7 @@ def test_an_unfinished_folder_does_not_open(tmp_path):
     places = street(5)
     writer = DescriptorWriter(tmp_path / "d", facts_of(places))
     assert writer.begin(places) == Begun()
-    with pytest.raises(InputError, match="not finished; run the same `describe` again"):
+    with pytest.raises(InputError, match="not finished; the same `describe` again resumes where it left off"):
         Descriptors.open(tmp_path / "d")
     writer.open()
     writer.write(0, np.ones((5, 3)), {})

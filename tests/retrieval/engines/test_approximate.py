@@ -166,7 +166,7 @@ def test_files_that_are_no_index_are_refused(tmp_path, places):
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: build_index(street(9, 0), "tree"), "kind 'tree'"),
+        (lambda: build_index(street(9, 0), "tree"), "`kind` 'tree'"),
         (lambda: build_ivfpq(street(200, 0)), "256 map images or more, there are 200"),
         (lambda: build_ivfpq(street(300, 0), lists=400), "so many cells"),
         (lambda: build_ivfpq(street(300, 0), lists=4, code_bytes=5), "32 dims cannot be cut"),
