@@ -109,8 +109,8 @@ def here(tmp_path, monkeypatch) -> Path:
 
 
 def problems(err: str) -> list[str]:
-    """What was said besides notes."""
-    return [line for line in err.splitlines() if not line.startswith(("note ", "dropped "))]
+    """What was said besides notes and the hint of a next command."""
+    return [line for line in err.splitlines() if not line.startswith(("note ", "dropped ", "next: "))]
 
 
 @pytest.fixture
