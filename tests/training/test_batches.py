@@ -172,6 +172,20 @@ def test_queries_without_a_match_are_redrawn_and_counted(some_places):
     assert batch.redrawn > 50
 
 
+def test_too_few_of_a_class_want_another_radius_in_the_right_direction(some_places):
+    """Where every pair shares something there is no hard negative: cameras see too far. And the other way round."""
+    queries, places = some_places(4, 0), some_places(3, 1, "m")
+    rows = np.arange(0, 13, 3)
+    everything = PairLabels(
+        rows, np.tile(np.arange(3, dtype=np.int32), 4), np.full(12, 0.3, np.float32), (4, 3), {}
+    )
+    nothing = PairLabels(np.zeros(5, np.int64), np.zeros(0, np.int32), np.zeros(0, np.float32), (4, 3), {})
+    with pytest.raises(InputError, match=r"need a hard negative pair.*with a smaller radius"):
+        Batches([LabelledSet(queries, places, everything)], "soft=0.5,hard=0.5", 4)(0)
+    with pytest.raises(InputError, match=r"need a positive pair.*with a larger radius"):
+        Batches([LabelledSet(queries, places, nothing)], "pos=0.5,hard=0.5", 4)(0)
+
+
 def test_a_class_that_does_not_exist_is_one_clear_line(binary_set, graded_set):
     with pytest.raises(
         InputError, match=r"need a soft negative pair, and the labels hold none; use `batches=binary`"

@@ -11,7 +11,7 @@ from samespot.model.loading import load_model
 from samespot.model.network import PlaceNet
 from samespot.places.table import Places
 from samespot.training.logbook import read_metrics
-from samespot.training.options import TrainingData, preset_options
+from samespot.training.options import TrainingData, asked_for, preset_options
 from samespot.training.run import train, training_data
 from samespot.training.validation import Validation
 
@@ -157,3 +157,85 @@ def test_outdoors_the_soft_loss_learns_from_labels_by_distance(tmp_path):
     np.testing.assert_allclose(soft.labels.dense()[0, 1:], [0.98201, 0.01799, 0], atol=1e-5)
     (graded,), _ = training_data(asked, preset_options("campus", loss="ap"), None, print)
     assert graded.labels.meta["measure"] == "overlap"
+
+
+def test_size_and_length_suit_the_photos_unless_they_are_chosen(small, photo_set, tmp_path):
+    """Photos of 48 x 64 are not enlarged, and one epoch of twelve of them is no training."""
+    from samespot.training.planning import LEAST_STEPS
+    from samespot.training.run import suited
+
+    said: list[str] = []
+    data, options = asked_for(
+        {"places": photo_set.queries, "labels": photo_set.labels, "run": tmp_path / "r"}
+    )
+    fitted = suited(options, data, set(), [photo_set], said.append)
+    assert (fitted.image_size, fitted.steps) == ((48, 64), LEAST_STEPS)
+    assert [line.split()[0] for line in said] == ["images", str(LEAST_STEPS)]
+    kept = suited(options, data, {"image_size", "epochs"}, [photo_set], said.append)
+    assert (kept.image_size, kept.steps) == (options.image_size, None)
+
+
+def test_a_resumed_run_keeps_what_was_chosen_when_it_began(small, photo_set, tmp_path):
+    chosen = {name: value for name, value in small.items() if name not in ("image_size", "steps")}
+    with_steps = {**chosen, "epochs": 1.0}
+    first = train(photo_set.queries, photo_set.labels, tmp_path / "run", **with_steps)
+    config = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert config["options"]["image_size"] == [48, 64]
+    before = (tmp_path / "run" / "result.json").read_bytes()
+    again = train(photo_set.queries, photo_set.labels, tmp_path / "run", resume=True, **with_steps)
+    assert again == first  # a finished run is left as it was
+    assert (tmp_path / "run" / "result.json").read_bytes() == before
+
+
+def test_a_run_too_short_to_learn_is_told(small, photo_set, tmp_path):
+    result = train(photo_set.queries, photo_set.labels, tmp_path / "run", **small)
+    assert "1 steps are too few to learn much; pass `steps=500` or more" in result.warnings
+
+
+def test_a_network_that_calls_all_photos_alike_is_told(small, photo_set, tmp_path, monkeypatch):
+    """A pooling that gives every photo the same vector."""
+    import torch
+
+    from samespot.training import gradient
+
+    described = gradient.Learner.describe
+    monkeypatch.setattr(
+        gradient.Learner,
+        "describe",
+        lambda self, features: described(self, features) * 0 + torch.eye(1, self.net.descriptor_size)[0],
+    )
+    result = train(photo_set.queries, photo_set.labels, tmp_path / "run", **small)
+    (line,) = [line for line in result.warnings if "collapsed" in line]
+    assert "try a lower `learning_rate`" in line
+    assert any("collapsed" in note for note in PlaceNet.load(tmp_path / "run" / "last").notes)
+
+
+def test_memory_is_planned_and_running_out_of_it_is_one_line(small, photo_set, tmp_path, monkeypatch):
+    from samespot.training import gradient, loop
+
+    monkeypatch.setattr(loop, "free_memory", lambda device: 1)
+    said: list[str] = []
+    train(photo_set.queries, photo_set.labels, tmp_path / "small", say=said.append, **small)
+    assert any(line.startswith("1 of ") and "as memory allows" in line for line in said)
+    assert json.loads((tmp_path / "small" / "config.json").read_text())["options"]["micro_pairs"] == 1
+
+    def full(*_):
+        raise RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory")
+
+    monkeypatch.setattr(gradient.Learner, "backward", full)
+    with pytest.raises(InputError, match=r"step 1: out of memory with 4 pairs at once; pass `micro_pairs=2`"):
+        train(photo_set.queries, photo_set.labels, tmp_path / "full", **small, micro_pairs=4)
+
+
+def test_two_runs_in_one_folder_and_foreign_files_are_refused(small, photo_set, tmp_path):
+    from samespot.files import locked
+
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter1.tex").touch()
+    with pytest.raises(InputError, match=r"exists and is not a run folder \(chapter1.tex\)"):
+        train(photo_set.queries, photo_set.labels, tmp_path / "thesis", **small)
+    with (
+        locked(tmp_path / "busy", "a run"),
+        pytest.raises(InputError, match="another process is writing a run there"),
+    ):
+        train(photo_set.queries, photo_set.labels, tmp_path / "busy", **small)

@@ -211,8 +211,12 @@ class Batches:
     def _no_such_pair(self, wanted: PairClass) -> str:
         kinds = {str(one.labels.meta.get("kind")) for one in self.sets}
         plain = "all:D" if self.strategy.all_pairs else "binary"
+        # what shares nothing becomes rare where cameras see far, everything else where they see little
+        radius = "smaller" if wanted.low == 0.0 else "larger"
         advice = (
-            f"use `batches={plain}`" if kinds == {"binary"} else "choose other batches or a larger radius"
+            f"use `batches={plain}`"
+            if kinds == {"binary"}
+            else f"choose other batches, or label again with a {radius} radius"
         )
         return f"batches {self.strategy.name} need a {wanted.name} pair, and the labels hold none; {advice}"
 
