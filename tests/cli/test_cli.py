@@ -407,7 +407,7 @@ def test_train_resume_and_export(samespot, tmp_path):
 
     code, _, err = samespot(*words, "--steps", "5")
     assert code == 2
-    assert "pass --resume to go on with it" in err
+    assert "pass --resume to continue it" in err
     code, _, err = samespot(*words, *validation, "--steps", "5", "--resume")
     assert code == 0, err
     assert json.loads(result.read_text())["steps"] == 5

@@ -49,7 +49,7 @@ def command(
     """Make a command of a function that takes what was typed. Its help is the function's docstring."""
 
     def register(handler: Handler) -> Handler:
-        known = {one.name: one for cls in (*classes, JsonOutput) for one in fields(cls)}
+        known = {one.name: one for cls in (*classes, JsonOutput) for one in _own_first(cls)}
         types = {key: hint for cls in (*classes, JsonOutput) for key, hint in hints(cls).items()}
         flags = flags_of(*classes)
 
@@ -86,6 +86,11 @@ def _write(result: Any, to: Path | None) -> None:
         from samespot.cli.console import write_json  # rich: not before it is needed
 
         write_json(result, to)
+
+
+def _own_first(cls: type[Options]) -> list[Field[Any]]:
+    """The fields of a class, those it inherits last: help begins with what is special about a command."""
+    return sorted(fields(cls), key=lambda one: one.name not in cls.__annotations__)
 
 
 def flags_of(*classes: type[Options]) -> dict[str, str]:

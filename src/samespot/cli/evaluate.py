@@ -87,11 +87,11 @@ class CompareOptions(Options):
         argument=True,
         metavar="A",
     )
-    second: str = option(..., "The same of the other model.", argument=True, metavar="B")
+    second: str = option(..., "The same for the other model.", argument=True, metavar="B")
     descriptor: str | None = option(
         None, "Which descriptor of A and B, as the tables name it.", default="as the network gives it"
     )
-    second_descriptor: str | None = option(None, "Another one for B.")
+    second_descriptor: str | None = option(None, "A different one for B.")
     seed: int = option(0, "Seed of the bootstrap.")
 
 
@@ -111,7 +111,7 @@ def compare(typed: dict[str, Any]) -> Any:
 
 @dataclass(frozen=True)
 class ProtocolsOptions(Options):
-    name: str | None = option(None, "Say everything about this one.", argument=True)
+    name: str | None = option(None, "Show everything about this one.", argument=True)
 
 
 @command(app, ProtocolsOptions)

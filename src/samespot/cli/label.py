@@ -72,7 +72,7 @@ class ImportOptions(Options):
     out: Path = option(Path("labels"), "Label folder to write.", writes="folder")
     key: Literal["fov", "sim"] = option("fov", "Graded labels, or binary ones.")
     layout: Literal["auto", "matrix", "triangle"] = option(
-        "auto", "How the file holds the pairs, where its shape does not tell."
+        "auto", "How the file stores the pairs, if its shape does not show it."
     )
 
 

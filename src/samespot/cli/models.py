@@ -21,7 +21,7 @@ class ModelsOptions(Options):
 
 @command(app, ModelsOptions)
 def models(typed: dict[str, Any]) -> Any:
-    """List the models that can be had by name: dims, licence of the weights, and whether they are on this machine."""
+    """List the models available by name: dims, licence of the weights, and whether they are on this machine."""
     from samespot.model.catalogue import list_models
 
     found = list_models(ModelsOptions.of(typed).containing)

@@ -95,10 +95,11 @@ def refuse_hopeless(protocol: Protocol, cases: Sequence[Case], reranking: Rerank
 
 
 def reranked_name(reranking: Reranking, names: Sequence[str]) -> str:
-    """The descriptor whose lists are re-ranked."""
-    if reranking.of not in (None, *names):
+    """The descriptor whose lists are re-ranked; asked for by its name, or by its title as tables show it."""
+    asked = None if reranking.of is None else reranking.of.replace(" dims,", "").removesuffix(" as described")
+    if asked not in (None, *names):
         raise InputError(f"no descriptor {reranking.of!r} to re-rank; this evaluation has {', '.join(names)}")
-    return reranking.of or names[0]
+    return asked or names[0]
 
 
 def query_list(cases: Sequence[Case]) -> QueryList:

@@ -73,7 +73,7 @@ class RerankOptions(Options):
     """What to re-rank by, how far down the lists, and the settings of either method."""
 
     rerank: By | None = option(None, "Also re-rank the matches by local features.", panel=PANEL)
-    rerank_top: int = option(TOP, "How many matches of each query are re-ranked.", least=1, panel=PANEL)
+    rerank_top: int = option(TOP, "How many top matches to re-rank.", least=1, panel=PANEL)
     rerank_of: str | None = option(
         None,
         "Which descriptor's matches, as the tables of results name it.",
@@ -104,7 +104,7 @@ class RerankOptions(Options):
     )
     rerank_size: tuple[int, int] | None = option(
         None,
-        "XFeat: height and width that photos are brought to, such as 480x640 (pixels).",
+        "XFeat: height and width that photos are resized to, such as 480x640 (pixels).",
         parse=parse_size,
         default="their own, at most 640",
         panel=PANEL,

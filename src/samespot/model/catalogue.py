@@ -63,7 +63,7 @@ class ModelDescription:
 
 
 def list_models(containing: str = "") -> list[ModelDescription]:
-    """Networks with ImageNet weights as they come, by the names that `load_model` takes.
+    """Off-the-shelf networks with ImageNet weights, by the names that `load_model` takes.
 
     Any other trunk of timm works, too, with any pooling: `load_model("convnext_tiny-gem@224x224")`.
     """

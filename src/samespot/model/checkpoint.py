@@ -47,7 +47,7 @@ def write_folder(folder: str | Path, tensors: Mapping[str, Tensor], config: Mapp
         write_whole(folder / CONFIG, text.encode())
     except OSError as error:
         raise InputError(
-            f"{folder}: cannot write the model ({error.strerror or error}); free space?"
+            f"{folder}: cannot write the model ({error.strerror or error}); is the disk full?"
         ) from None
     return folder
 

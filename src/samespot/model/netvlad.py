@@ -94,7 +94,7 @@ class NetVLAD(nn.Module):
         gap = float((best[:, 0] - best[:, 1]).mean())
         if not gap > 0:
             raise InputError(
-                f"the {self.clusters} clusters of NetVLAD cannot be told apart by the features of these photos; "
+                f"the features of these photos do not separate the {self.clusters} clusters of NetVLAD; "
                 "choose fewer, such as netvlad16, or other weights"
             )
         alpha = math.log(SHARPNESS) / gap

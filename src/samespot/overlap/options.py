@@ -56,7 +56,7 @@ class LabelOptions(Options):
 
     preset: str | None = option(
         None,
-        "Label the data set PLACES as the paper did (campus: as its own docs say).",
+        "Label the data set PLACES as the paper did (campus: as docs/label.md says).",
         choices=lambda: [known.name for known in DATA_SETS if known.preset],
         panel=_RULE,
     )
@@ -99,8 +99,8 @@ class LabelOptions(Options):
     device: str = option("cpu", "Where sets of points are compared: cpu or cuda.", panel=_POINTS)
 
     map_part: str | None = option(None, "Part of the data set that is the map.", panel=_ROWS)
-    split: str | None = option(None, "Queries are the rows whose column split says this.", panel=_ROWS)
-    map_split: str | None = option(None, "Map images are the rows whose column split says this.", panel=_ROWS)
+    split: str | None = option(None, "Queries: rows with this value in the column split.", panel=_ROWS)
+    map_split: str | None = option(None, "Map images: rows with this value in the column split.", panel=_ROWS)
 
     from_pose: bool = option(False, "Take position and heading from the 6DOF pose.", switch=True, panel=_POSE)
     forward: str = option("z", "Camera axis that looks ahead.", panel=_POSE)

@@ -74,7 +74,7 @@ def read(root: Path, part: str = "", *, missing_images: MissingImages = "warn") 
     Also gives `zone` (as 17T, when all images share one), `latitude`, `longitude` [deg], `pano_id`,
     `tile_num`, `pitch`, `roll`, `height` and `note`, as far as any name has them, and `split` where the
     folder is called database or queries. Where the names give metres of one zone, positions and headings
-    are taken as they are; else they are projected anew, with headings counted from true north.
+    are taken as they are; else they are projected again, with headings counted from true north.
     """
     root = Path(root)
     folder = root / part

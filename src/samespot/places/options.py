@@ -46,7 +46,7 @@ class SplitOptions(Options):
     train: float = option(0.6, "Share of the photos to learn from.", above=0, below=1)
     queries: float = option(0.25, "Share of the others that are looked up in the rest.", above=0, below=1)
     gap: float = option(25.0, "By area: photos this near the cut are left out [metres].", least=0)
-    seed: int = option(0, "Which sequences go where.", least=0)
+    seed: int = option(0, "Seed for choosing sequences.", least=0)
 
     def refuse_ineffective(self, typed: set[str]) -> None:
         if self.by != "area":

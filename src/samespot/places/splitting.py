@@ -35,8 +35,8 @@ class Split:
     query: Places
     notes: tuple[str, ...] = ()
 
-    def save(self, folder: Path) -> list[Path]:
-        return [getattr(self, name).save(folder / f"{name}.csv") for name in ("train", "map", "query")]
+    def save(self, folder: str | Path) -> list[Path]:
+        return [getattr(self, name).save(Path(folder) / f"{name}.csv") for name in ("train", "map", "query")]
 
 
 def split_places(

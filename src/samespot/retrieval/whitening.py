@@ -152,7 +152,9 @@ class Whitening:
         try:
             file = np.lib.format.open_memmap(out, "w+", np.float32, (len(vectors), dims))
         except OSError as error:
-            raise InputError(f"{out}: cannot be written ({error.strerror or error}); free space?") from None
+            raise InputError(
+                f"{out}: cannot be written ({error.strerror or error}); is the disk full?"
+            ) from None
         for part, projected in self._projected(vectors, dims, progress):
             file[part] = _unit(projected)
         file.flush()
@@ -211,7 +213,7 @@ class Whitening:
             write_whole(path, save(tensors, metadata=about))
         except OSError as error:
             raise InputError(
-                f"{path}: cannot write the whitening ({error.strerror or error}); free space?"
+                f"{path}: cannot write the whitening ({error.strerror or error}); is the disk full?"
             ) from None
         return path
 

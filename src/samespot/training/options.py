@@ -84,7 +84,7 @@ class TrainingData(Options):
     )
     only: str | None = option(None, "Of a preset: only these sets, e.g. london,paris.", panel=_DATA)
     resume: bool = option(
-        False, "Go on from the newest complete checkpoint of the run folder.", switch=True, panel=_DATA
+        False, "Resume from the newest complete checkpoint of the run folder.", switch=True, panel=_DATA
     )
     validate: Path | None = option(None, "Validation queries: a table of places.", panel=_DATA)
     validate_map: Path | None = option(None, "Images to find the validation queries among.", panel=_DATA)

@@ -45,7 +45,7 @@ _OF_LABELS = ("measure", "kind", "theta", "radius", "metres", "degrees", "steepn
 
 @dataclass
 class TrainingResult:
-    """What came of a run. Taken wherever a run folder or a model is."""
+    """The result of a run. Accepted wherever a run folder or a model is."""
 
     run: Path
     steps: int
@@ -94,7 +94,7 @@ class RunFolder:
         self.processes.wait()
         if self._begun() and not resume and self.checkpoints.steps():
             raise InputError(
-                f"{self.path}: holds a run already; pass `resume` to go on with it, or choose another folder"
+                f"{self.path}: holds a run already; pass `resume` to continue it, or choose another folder"
             )
         if not self._begun() and self.path.is_dir():
             foreign = [one.name for one in self.path.iterdir() if one.name not in OURS and one.name[0] != "."]

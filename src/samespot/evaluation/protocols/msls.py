@@ -307,7 +307,7 @@ PROTOCOLS = (
         ks=_KS,
         options={**_OPTIONS, "cities": ",".join(msls.VAL_CITIES)},
         notes=(
-            "Subtask all of the full release is told to have 747 queries, of which 740 count, and 18,871 map images.",
+            "Subtask all of the full release is said to have 747 queries, of which 740 count, and 18,871 map images.",
             _VIEW_NOTE,
         ),
     ),

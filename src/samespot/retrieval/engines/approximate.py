@@ -70,7 +70,7 @@ class ApproximateIndex:
                 _faiss().write_index(self.index, str(partial))
         except (OSError, RuntimeError) as error:
             reason = str(error).strip().splitlines()[-1]
-            raise InputError(f"{path}: cannot write the index ({reason}); free space?") from None
+            raise InputError(f"{path}: cannot write the index ({reason}); is the disk full?") from None
         return path
 
     @classmethod

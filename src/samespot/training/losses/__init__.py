@@ -34,7 +34,7 @@ _TRAINED_WITH = "trained with the loss"
 
 @dataclass(frozen=True)
 class Loss:
-    """A loss and what it wants. It has the function of its kind; the contrastive loss is of two kinds.
+    """A loss and what it needs. It has the function of its kind; the contrastive loss is of two kinds.
 
     pairs:  (x (n, d), y (n, d), similarity (n,)) -> (n,) losses
     batch:  (descriptors (n, d), similarity (n, n), NaN where a pair does not count) -> BatchResult
