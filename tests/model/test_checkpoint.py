@@ -83,7 +83,7 @@ def test_a_failed_write_leaves_the_old_model(net, tmp_path, monkeypatch):
     def full_disk(_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(checkpoint.os, "fsync", full_disk)
+    monkeypatch.setattr(os, "fsync", full_disk)
     with pytest.raises(InputError, match="No space left"):
         net.save(tmp_path)
     assert PlaceNet.load(tmp_path).digest() == before
@@ -160,7 +160,7 @@ def test_wrapped_and_parallel_checkpoints_are_unwrapped(tmp_path, wrapper, prefi
 @pytest.mark.parametrize(
     ("content", "match"),
     [
-        ({"a": torch.zeros(1), "b": "text"}, "not tensors: b"),
+        ({"a": torch.zeros(1), "b": "text"}, "no named tensors: b"),
         ([1, 2], "no named tensors"),
         ({}, "no named tensors"),
     ],
