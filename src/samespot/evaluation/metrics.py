@@ -267,7 +267,7 @@ def _flat(positives: Sequence[ArrayLike], named: bool) -> tuple[NDArray[np.int64
 
 
 def _lengths(positives: Sequence[ArrayLike]) -> NDArray[np.int64]:
-    return np.array([np.size(ids) for ids in positives], dtype=np.int64)
+    return np.array([as_array(ids, "positives").size for ids in positives], dtype=np.int64)
 
 
 def _countable(positives: Sequence[ArrayLike]) -> Bools:
