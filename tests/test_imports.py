@@ -11,7 +11,15 @@ ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 # A room imports only rooms before it; imports inside functions and for types count, too.
 ORDER = (
-    *("errors", "progress", "files", "options", "devices", "photo_files"),  # what all rooms stand on
+    *(
+        "errors",
+        "progress",
+        "files",
+        "options",
+        "devices",
+        "photo_files",
+        "arrays",
+    ),  # what all rooms stand on
     *("places", "overlap", "town"),  # where, how similar; and a world to take both from
     *("images", "model", "training"),
     *("retrieval", "matching", "maps"),

@@ -1,5 +1,8 @@
 """The front door in Python, on pictures whose nearest neighbours are known: the same picture, the same descriptor."""
 
+import copy
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -17,6 +20,7 @@ from samespot.evaluation.variants import Other
 from samespot.model.network import PlaceNet
 from samespot.overlap.rules import Sectors, Within, rule_of
 from samespot.overlap.sector import sector_overlap
+from samespot.places.marks import photo_facts
 from samespot.retrieval import describe
 from samespot.retrieval.descriptors import Descriptors
 
@@ -219,3 +223,35 @@ def test_the_calibrated_truth_is_that_of_the_rule_for_panoramas_too():
     assert float(sector_overlap([0, 0, 0.0], [0, 10, 180.0], 90.0, 40.0)) < 0.1
     close = np.linalg.norm(vectors[0] - vectors[1])
     assert done.calibrations["16"](close) == pytest.approx(nearest, abs=1e-6)
+
+
+# ---- photos that the model was trained on ----
+
+
+def test_photos_that_the_model_was_trained_on_are_noted(net, street, tmp_path):
+    """In the result, so on the screen and in the report; by the model folder itself, and by the run around it."""
+    _, places, queries = street
+    assert not any("trained on" in note for note in evaluate(net, map=places, queries=queries).notes)
+    learned = copy.deepcopy(net)
+    learned.facts = {"steps": 1, "photos": photo_facts([places])}
+    learned.save(tmp_path / "model")
+    done = evaluate(tmp_path / "model", map=places, queries=queries, out=tmp_path / "e")
+    note = "the model was trained on photos of table: all 4 map images; expect worse on photos that it has not seen"
+    assert note in done.notes
+    assert note in json.loads((tmp_path / "e" / "evaluation.json").read_text())["notes"]
+    some = evaluate(tmp_path / "model", map=places, queries=places.select([1, 2]), within="150m")
+    assert "trained on photos of table: all 2 queries and all 4 map images" in " ".join(some.notes)
+
+
+def test_an_older_run_is_known_by_its_tables(net, street, tmp_path):
+    _, places, queries = street
+    learned = copy.deepcopy(net)
+    learned.facts = {"steps": 1}
+    learned.save(tmp_path / "run" / "last")
+    sets = [{"digests": [queries.digest(), places.digest()]}]
+    (tmp_path / "run" / "config.json").write_text(json.dumps({"sets": sets}))
+    for model in (tmp_path / "run", tmp_path / "run" / "last"):
+        notes = evaluate(model, map=places, queries=queries).notes
+        assert "all 4 queries and all 4 map images" in " ".join(notes)
+    (tmp_path / "run" / "config.json").write_text('{"sets": 7}')
+    assert not any("trained on" in note for note in evaluate(model, map=places, queries=queries).notes)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from samespot.arrays import as_array
 from samespot.errors import InputError
 from samespot.places.pose import angles_between
 
@@ -242,7 +243,7 @@ def _retrieved(values: ArrayLike) -> NDArray[Any]:
 
 
 def _ids(values: ArrayLike, what: str) -> NDArray[Any]:
-    ids = np.asarray(values)
+    ids = as_array(values, what)
     if ids.dtype.kind not in "iuU" and ids.size:
         if ids.dtype.kind != "O" or not all(isinstance(value, str) for value in ids.flat):
             raise InputError(f"{what} are {ids.dtype} values, not ids: whole numbers, or names")
@@ -266,7 +267,7 @@ def _flat(positives: Sequence[ArrayLike], named: bool) -> tuple[NDArray[np.int64
 
 
 def _lengths(positives: Sequence[ArrayLike]) -> NDArray[np.int64]:
-    return np.array([np.size(ids) for ids in positives], dtype=np.int64)
+    return np.array([as_array(ids, "positives").size for ids in positives], dtype=np.int64)
 
 
 def _countable(positives: Sequence[ArrayLike]) -> Bools:

@@ -27,6 +27,7 @@ from samespot.evaluation.protocols import located, protocol_named
 from samespot.evaluation.protocols.tables import own_tables
 from samespot.evaluation.reranking import reranking_of
 from samespot.evaluation.results import Evaluation
+from samespot.evaluation.seen import learned_photos, seen_notes
 from samespot.evaluation.variants import Described, GivenWhitening, Kinds, Other, Vectors
 from samespot.matching.options import RerankOptions
 from samespot.matching.reranker import Reranking
@@ -126,6 +127,7 @@ def run_evaluation(
         described,
         margin=net.margin,
         model=facts,
+        learned=learned_photos(model, net),
         options=asked,
         other=other,
         given=given,
@@ -155,6 +157,7 @@ def evaluate_cases(
     *,
     margin: float,
     model: Mapping[str, Any],
+    learned: Mapping[str, Any] | None = None,
     options: EvaluateOptions | None = None,
     other: Other | None = None,
     given: GivenWhitening | None = None,
@@ -166,8 +169,9 @@ def evaluate_cases(
 ) -> Evaluated:
     """Evaluate a model, given as `describe`, by a protocol's cases; one descriptor's lists also re-ranked.
 
-    model: what a result says about it. other: a set on which whitening and calibration are fitted, too. given: a
-    whitening that needs no fitting. whiten_to_span: take as many dims as there are where fewer images are given.
+    model: what a result says about it. learned: the photos it was trained on (`learned_photos`). other: a set on
+    which whitening and calibration are fitted, too. given: a whitening that needs no fitting. whiten_to_span: take as
+    many dims as there are where fewer images are given.
     """
     options = options or EvaluateOptions()
     for case in cases:
@@ -189,7 +193,7 @@ def evaluate_cases(
         cases=[_case_facts(case, *where) for case, where in zip(cases, places, strict=True)],
         queries=query_list(cases),
         variants=done.variants,
-        notes=_notes(cases, facts, done),
+        notes=_notes(cases, learned or {}, facts, done),
     )
     return Evaluated(
         evaluation,
@@ -303,8 +307,11 @@ def _case_facts(case: Case, queries: Path | None, places: Path | None) -> dict[s
     }
 
 
-def _notes(cases: Sequence[Case], facts: Mapping[str, Any], done: Measured) -> tuple[str, ...]:
-    notes = [note for case in cases for note in case.notes]
+def _notes(
+    cases: Sequence[Case], learned: Mapping[str, Any], facts: Mapping[str, Any], done: Measured
+) -> tuple[str, ...]:
+    notes = seen_notes(cases, learned)
+    notes += [note for case in cases for note in case.notes]
     if bad := facts["images that could not be read"]:
         notes.append(
             f"images that could not be read: {len(bad)}; such a query finds nothing, such a map image is not found"

@@ -18,6 +18,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from samespot.arrays import as_array
 from samespot.errors import InputError
 from samespot.options import check_choice
 from samespot.progress import Progress
@@ -72,11 +73,13 @@ def search(
 ) -> Found:
     """The k map rows (m, d) nearest to each query (q, d) by Euclidean distance, whatever the size of the map.
 
+    Arrays of numpy, or tensors of torch on the CPU.
     All-zero map rows (unreadable images) are never returned, and an all-zero query finds nothing. `excluded` keeps
     pairs out (see `exclusion`). device: "auto" (a GPU if there is one), "cpu", "cuda". Memory beyond the arrays
     themselves stays within some hundred megabytes; memory-mapped arrays are read block by block. Neither the device,
     the engine nor the block size changes the result.
     """
+    queries, places = as_array(queries, "queries"), as_array(places, "map")
     k = _check(queries, places, k, block_bytes)
     shortlister = _pick_engine(engine, resolve_device(device), excluded)
     exact = np.float64 if np.float64 in (queries.dtype, places.dtype) else np.float32

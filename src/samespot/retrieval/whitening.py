@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from samespot.arrays import as_array
 from samespot.errors import InputError
 from samespot.progress import Progress
 from samespot.retrieval.products import NumpyProducts, Products, products_on
@@ -73,6 +74,7 @@ class Whitening:
         """
         import samespot
 
+        descriptors = as_array(descriptors, fitted_on)
         if descriptors.ndim != 2 or descriptors.dtype.kind != "f" or descriptors.shape[1] == 0:
             raise InputError(
                 f"{fitted_on}: descriptors are {descriptors.dtype} {descriptors.shape}; expected floats (images, dims)"
@@ -137,7 +139,7 @@ class Whitening:
         self, vectors: Vectors, dims: Sequence[int], *, progress: Progress | None = None
     ) -> dict[int, NDArray[np.float32]]:
         """Whitened to each of several numbers of dims, for the price of the largest: the axes are the same."""
-        widths = list(dict.fromkeys(self._check_dims(d) for d in dims))
+        vectors, widths = self._fitting(vectors), list(dict.fromkeys(self._check_dims(d) for d in dims))
         out = {d: np.empty((len(vectors), d), dtype=np.float32) for d in widths}
         for part, projected in self._projected(vectors, max(widths, default=1), progress):
             for d, whitened in out.items():
@@ -148,7 +150,7 @@ class Whitening:
         self, vectors: Vectors, dims: int, out: str | Path, *, progress: Progress | None = None
     ) -> NDArray[np.float32]:
         """Whiten into a `.npy` file, block by block, and map it into memory: for tables larger than memory."""
-        dims = self._check_dims(dims)
+        vectors, dims = self._fitting(vectors), self._check_dims(dims)
         try:
             file = np.lib.format.open_memmap(out, "w+", np.float32, (len(vectors), dims))
         except OSError as error:
@@ -165,11 +167,6 @@ class Whitening:
         self, vectors: Vectors, dims: int, progress: Progress | None
     ) -> Iterator[tuple[slice, NDArray[np.float64]]]:
         """Blocks of (rows, dims) coordinates with variance 1; zero rows stay zero."""
-        if vectors.ndim != 2 or vectors.shape[1] != self.dims:
-            raise InputError(
-                f"descriptors {vectors.shape} do not fit a whitening of {self.dims} dims (fitted on {self.fitted_on}); "
-                "describe with the model that it was fitted with"
-            )
         times = products_on(self.device).times((self.axes[:dims] / np.sqrt(self.variances[:dims, None])).T)
         for part in _parts(len(vectors), self.dims):
             block, there = _read(vectors, part)
@@ -178,6 +175,16 @@ class Whitening:
             yield part, projected
             if progress is not None:
                 progress("whitening", part.stop, len(vectors))
+
+    def _fitting(self, given: Any) -> Vectors:
+        """Descriptors of as many dims as it takes."""
+        vectors = as_array(given, "descriptors")
+        if vectors.ndim != 2 or vectors.shape[1] != self.dims:
+            raise InputError(
+                f"descriptors {vectors.shape} do not fit a whitening of {self.dims} dims (fitted on {self.fitted_on}); "
+                "describe with the model that it was fitted with"
+            )
+        return vectors
 
     def _check_dims(self, dims: int) -> int:
         if dims < 1:
