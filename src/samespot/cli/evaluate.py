@@ -83,7 +83,7 @@ def evaluate(typed: dict[str, Any]) -> Any:
 class CompareOptions(Options):
     first: str = option(
         ...,
-        "A run or evaluation folder, or an evaluation.json; several seeds joined by commas.",
+        "A run or evaluation folder, or an evaluation.json; several seeds joined by commas, or in one folder.",
         argument=True,
         metavar="A",
     )
@@ -102,11 +102,19 @@ def compare(typed: dict[str, Any]) -> Any:
     from samespot.evaluation.compare import compare as compare_runs
 
     asked = CompareOptions.of(typed)
-    paths = (asked.first.split(","), asked.second.split(","))
+    paths = _seeds(asked.first), _seeds(asked.second)
     variants = (asked.descriptor, asked.second_descriptor or asked.descriptor)
     result = compare_runs(*paths, variants=variants, seed=asked.seed)
     comparison_table(result, paths)
     return result.to_dict()
+
+
+def _seeds(words: str) -> list[str]:
+    """Runs joined by commas, or in a folder; a name may have a comma in it."""
+    from samespot.evaluation.run_groups import runs_of
+
+    named = [words] if Path(words).exists() else words.split(",")
+    return [str(run) for one in named for run in runs_of(one)]
 
 
 @dataclass(frozen=True)

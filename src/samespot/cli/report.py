@@ -16,7 +16,7 @@ from samespot.options import Options, option
 class ReportOptions(Options):
     runs: list[str] = option(
         ...,
-        "Run folders or evaluations; the first is compared with the others.",
+        "Run folders, evaluations, or a folder of runs; the first is compared with the others.",
         argument=True,
         metavar="RUN...",
         many=True,

@@ -13,6 +13,7 @@ from samespot.errors import InputError
 from samespot.evaluation.intervals import Interval, mcnemar, paired_bootstrap_runs
 from samespot.evaluation.outcomes import per_query_scores
 from samespot.evaluation.results import RULE, Evaluation, evaluation_of
+from samespot.evaluation.run_groups import runs_of
 
 Scores = NDArray[np.float64]  # (runs, queries)
 
@@ -74,9 +75,9 @@ def compare(
 ) -> Comparison:
     """A minus B, query by query over the same queries.
 
-    a, b: what `evaluate` returned, an `Evaluation`, its file, an evaluation folder, a run folder; or a list of them,
-    seeds of one recipe, whose spread is then part of the interval. variants: names of the descriptors to compare; by
-    default those that the network gives.
+    a, b: what `evaluate` returned, an `Evaluation`, its file, an evaluation folder, a run folder; or several seeds of
+    one recipe, whose spread is then part of the interval: a list of them, or a folder of runs. variants: names of
+    the descriptors to compare; by default those that the network gives.
     """
     first, second = _side(a), _side(b)
     reference = first[0]
@@ -110,7 +111,7 @@ def _side(given: Any) -> list[Evaluation]:
     sources = given if isinstance(given, list | tuple) else [given]
     if not sources:
         raise InputError("nothing to compare: give at least one evaluation of A and one of B")
-    return [evaluation_of(source) for source in sources]
+    return [evaluation_of(run) for source in sources for run in runs_of(source)]
 
 
 def _difference(name: str, a: Scores, b: Scores, resamples: int, seed: int) -> Difference:

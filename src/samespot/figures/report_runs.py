@@ -18,6 +18,7 @@ from samespot.evaluation.folder import file_word
 from samespot.evaluation.matches import Matches, load_matches
 from samespot.evaluation.protocols.town import SharedView
 from samespot.evaluation.results import NAME, Evaluation, evaluation_file
+from samespot.evaluation.run_groups import all_runs_of
 from samespot.overlap.rules import Rule, Sectors, rule_of
 from samespot.places.table import Places
 from samespot.retrieval.descriptors import META, PLACES, Descriptors
@@ -134,8 +135,9 @@ class ReportRun:
 
 def load_runs(sources: Any) -> list[ReportRun]:
     """Run folders of `samespot train`, folders that `samespot evaluate` wrote, single evaluation files, or what those
-    functions returned; one, or a list."""
-    given = list(sources) if isinstance(sources, list | tuple) else [sources]
+    functions returned; one, or a list. A folder of runs stands for them, seeds of one recipe side by side."""
+    named = list(sources) if isinstance(sources, list | tuple) else [sources]
+    given = [run for one in named for run in all_runs_of(one)]
     if not given:
         raise InputError("name at least one run: a folder of `samespot train` or `samespot evaluate`")
     homes = [_home(one) for one in given]
