@@ -8,6 +8,7 @@ import pytest
 
 from samespot import InputError
 from samespot.options import Options, ineffective, option, parse_size, parse_sizes, split
+from samespot.overlap.rules import Within, parse_within
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,7 @@ class Camera(Options):
     mode: Literal["day", "night"] = option("day", "Light.")
     lens: str = option("wide", "Which lens.", choices=lambda: ("wide", "tele"))
     flash: bool = option(False, "Use the flash.")
+    within: Within = option("25m", "What is near, e.g. 25m.", parse=parse_within)
 
     def refuse_ineffective(self, typed):
         if self.mode == "day":
@@ -43,6 +45,7 @@ def test_words_become_values_and_values_stay():
     [
         ({"size": "big"}, "`size` 'big' is not understood: Height and width."),
         ({"frames": 0}, "`frames` 0 must be at least 1"),
+        ({"within": 25.0}, "`within` 25.0 is not understood: What is near, e.g. 25m."),
         ({"frames": 2.5}, "`frames` 2.5 is not a whole number"),
         ({"frames": "many"}, "`frames` 'many' is not a whole number"),
         ({"zoom": 0}, "`zoom` 0 must be above 0"),
@@ -51,7 +54,10 @@ def test_words_become_values_and_values_stay():
         ({"mode": "dusk"}, "`mode` 'dusk' is unknown; choose one of day, night"),
         ({"lens": "fish"}, "`lens` 'fish' is unknown; choose one of wide, tele"),
         ({"zom": 2}, "unknown option 'zom'; did you mean `zoom`?"),
-        ({"colour": 2}, "unknown option 'colour'; there are photo, size, frames, zoom, mode, lens, flash"),
+        (
+            {"colour": 2},
+            "unknown option 'colour'; there are photo, size, frames, zoom, mode, lens, flash, within",
+        ),
         ({"flash": True}, "`flash` has no effect with `mode=day`"),
     ],
 )
@@ -71,7 +77,7 @@ def test_what_was_given_is_sorted_by_who_knows_it():
 def test_options_are_written_as_plain_json():
     assert Camera("a.jpg").to_dict() == {
         "photo": "a.jpg", "size": [480, 640], "frames": None, "zoom": 1.0, "mode": "day", "lens": "wide",
-        "flash": False,
+        "flash": False, "within": Within(25.0, None),
     }  # fmt: skip
 
 

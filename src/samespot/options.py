@@ -161,6 +161,8 @@ def checked(name: str, value: Any, hint: Any, known: About) -> Any:
         except ValueError:
             raise InputError(f"`{name}` {value!r} is not understood: {known.help}") from None
     value = _of_type(name, value, hint)
+    if known.parse is not None and isinstance(hint, type) and not isinstance(value, hint):
+        raise InputError(f"`{name}` {value!r} is not understood: {known.help}")
     allowed = choices(hint, known)
     if allowed and value is not None:
         check_choice(name, value, allowed)

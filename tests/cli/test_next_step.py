@@ -78,6 +78,7 @@ def test_after_labelling_one_trains_on_the_same_rows(hints, tmp_path):
         assert params.get("map") == places_of_map
         TrainingData.of({key: params[key] for key in ("places", "labels", "map", "run") if key in params})
     label_commands._hint(LabelOptions(places, split="query"))  # `train` would read other rows
+    label_commands._hint(LabelOptions(places, from_pose=True))  # or other positions
     assert len(hints) == 2
 
 
@@ -85,6 +86,11 @@ def test_after_training_one_evaluates_on_photos_that_were_not_learned(hints, tmp
     data = TrainingData(
         tmp_path / "split/train.csv", labels=tmp_path / "labels", run=tmp_path / "runs/one two"
     )
+    train_commands._hint(data)
+    assert hints == []  # nothing to evaluate on
+    (tmp_path / "split").mkdir()
+    for table in ("map.csv", "query.csv"):
+        (tmp_path / "split" / table).touch()
     train_commands._hint(data)
     name, params = parsed(hints[0])
     assert (name, params["model"]) == ("evaluate", str(tmp_path / "runs/one two"))

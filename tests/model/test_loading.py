@@ -1,6 +1,6 @@
 """Which model a folder means."""
 
-from samespot.model.loading import model_folder
+from samespot.model.checkpoint import model_folder
 
 
 def test_the_best_model_goes_before_the_last(tmp_path):

@@ -62,7 +62,9 @@ def test_sequences_stay_whole_and_time_goes_forward():
         ({}, {"by": "sequence"}, "no column sequence"),
         ({}, {"by": "time"}, "not every photo has a time"),
         ({"sequence": "one"}, {"by": "sequence"}, "three are needed"),
-        ({}, {"train": 1.5}, "`train` 1.5 is not a share"),
+        ({}, {"train": 1.5}, "`train` 1.5 must be below 1"),
+        ({}, {"by": "areas"}, "`by` 'areas' is unknown; choose one of area, sequence, time"),
+        ({}, {"gap": -50.0}, "`gap` -50 must be at least 0"),
         ({}, {"gap": 5000.0}, "no photo is left for train and map and query"),
     ],
 )

@@ -118,7 +118,7 @@ def test_a_run_is_not_resumed_with_another_validation(small, photo_set, tmp_path
     ("options", "complaint"),
     [
         ({"stepps": 3}, "unknown option 'stepps'; did you mean `steps`?"),
-        ({"preset": "campus"}, "`preset` reads a whole data set: give its folder instead of a table"),
+        ({"preset": "campus"}, "`preset` reads a whole data set: give folders for `places` and `labels`"),
         ({"preset": "campus", "map": "m.csv"}, "`map` has no effect with `preset=campus`"),
         ({"labels": None}, "`labels` is missing"),
         ({"validation": "v", "validate": "q.csv"}, "`validate` has no effect with `validation`"),
@@ -239,3 +239,33 @@ def test_two_runs_in_one_folder_and_foreign_files_are_refused(small, photo_set, 
         pytest.raises(InputError, match="another process is writing a run there"),
     ):
         train(photo_set.queries, photo_set.labels, tmp_path / "busy", **small)
+
+
+def test_a_resumed_run_keeps_its_length(small, photo_set, tmp_path):
+    """Begun with two epochs and resumed without saying so: it is not cut to the default of one."""
+    few = {**{name: value for name, value in small.items() if name != "steps"}, "batch_pairs": 4}
+    first = train(photo_set.queries, photo_set.labels, tmp_path / "run", epochs=2.0, **few)
+    assert first.steps == 6  # two epochs of twelve queries in batches of four
+    assert train(photo_set.queries, photo_set.labels, tmp_path / "run", resume=True, **few).steps == 6
+    assert json.loads((tmp_path / "run" / "config.json").read_text())["options"]["epochs"] == 2.0
+
+
+def test_a_model_measured_on_photos_it_learned_from_is_told_so(small, photo_set, tmp_path):
+    """Trained on half of a table, measured on the whole of it: the model folder remembers single photos."""
+    from samespot.evaluation.run import evaluate
+    from samespot.overlap.rules import label_pairs
+
+    half = photo_set.queries.select(np.arange(6))
+    run = train(
+        half, label_pairs(half, half, radius=100.0), tmp_path / "run", **{**small, "batches": "pos=1"}
+    )
+    result = evaluate(PlaceNet.load(run.run), map=photo_set.queries, within="40m", acceptance=False)
+    (note,) = [note for note in result.notes if "was trained on photos of" in note]
+    assert "6 of 12" in note
+
+
+def test_a_run_folder_is_a_model(small, photo_set, tmp_path):
+    run = train(photo_set.queries, photo_set.labels, tmp_path / "run", **small)
+    assert PlaceNet.load(tmp_path / "run").digest() == PlaceNet.load(run.model).digest()
+    with pytest.raises(InputError, match=r"no model here.*give a model or run folder"):
+        PlaceNet.load(tmp_path)

@@ -92,7 +92,7 @@ class CompareOptions(Options):
         None, "Which descriptor of A and B, as the tables name it.", default="as the network gives it"
     )
     second_descriptor: str | None = option(None, "A different one for B.")
-    seed: int = option(0, "Seed of the bootstrap.")
+    seed: int = option(0, "Seed of the bootstrap.", least=0)
 
 
 @command(app, CompareOptions)

@@ -61,7 +61,8 @@ def label(typed: dict[str, Any]) -> Any:
 
 def _hint(asked: LabelOptions) -> None:
     """To train on these labels: only where `train` reads the same rows that were labelled."""
-    if asked.split is None and asked.map_split is None and asked.map_part is None and asked.preset is None:
+    others = (asked.split, asked.map_split, asked.map_part, asked.preset)
+    if not asked.from_pose and others == (None,) * len(others):
         tables = [asked.places] if asked.map is None else [asked.places, asked.map]
         console.next_step("train", *tables, "--labels", asked.out, "--run", "run")
 
@@ -92,7 +93,7 @@ def import_labels(typed: dict[str, Any]) -> Any:
 class ExportOptions(Options):
     labels: Path = option(..., "A label folder.", argument=True)
     out: Path = option(..., "HDF5 file to write.", writes="file")
-    binary: Path | None = option(None, "Label folder for `sim`.", default="ψ ≥ 0.5 of LABELS")
+    binary: Path | None = option(None, "Label folder for the data set sim.", default="ψ ≥ 0.5 of LABELS")
     condensed: bool = option(False, "Upper triangle only, as for TB-Places and 7Scenes.", switch=True)
 
 

@@ -11,7 +11,7 @@ from samespot.cli.app import app
 from samespot.cli.bridge import command
 from samespot.options import Options, option, split
 from samespot.places.catalogue import DATA_SETS, data_set, find_data_sets, meta_path, open_places
-from samespot.places.options import PlacesOptions, ReadOptions, SplitOptions
+from samespot.places.options import CutOptions, PlacesOptions, ReadOptions, SplitOptions
 
 
 @command(app, PlacesOptions, ReadOptions)
@@ -31,18 +31,17 @@ def places(typed: dict[str, Any]) -> Any:
     return console.places_facts(table)
 
 
-@command(app, SplitOptions, ReadOptions, name="split")
+@command(app, SplitOptions, CutOptions, ReadOptions, name="split")
 def split_table(typed: dict[str, Any]) -> Any:
     """Cut a table into train, map and query, so that what is measured was not learned."""
     from samespot.places.splitting import split_places
 
-    ours, reading = split(typed, SplitOptions, ReadOptions)
+    ours, cut, reading = split(typed, SplitOptions, CutOptions, ReadOptions)
     asked = SplitOptions.of(ours)
+    CutOptions.of(cut)  # a mistake is told before the table is read
     table = open_places(asked.source, **ReadOptions.of(reading).to_dict())
     console.notes_of(table)
-    done = split_places(
-        table, asked.by, train=asked.train, queries=asked.queries, gap=asked.gap, seed=asked.seed
-    )
+    done = split_places(table, **cut)
     counts = {name: len(getattr(done, name)) for name in ("train", "map", "query")}
     counts["left out"] = len(table) - sum(counts.values())
     console.facts_table(f"{len(table):,} images", {name: f"{n:,}" for name, n in counts.items()})

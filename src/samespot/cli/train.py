@@ -46,5 +46,7 @@ def _hint(data: TrainingData) -> None:
     queries, places = data.validate, data.validate_map
     if queries is None or places is None:
         queries, places = data.places.parent / "query.csv", data.places.parent / "map.csv"
+        if not (queries.is_file() and places.is_file()):
+            return
     tables = "--map", places, "--queries", queries
     console.next_step("evaluate", data.run, *tables, "--out", data.run / "evaluation")

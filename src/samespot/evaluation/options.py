@@ -138,9 +138,9 @@ class EvaluateOptions(Options):
     accept_precision: float = option(
         0.95, "Name the distance up to which matches are right this often.", above=0, most=1, panel=_TRUST
     )
-    acceptance: bool = option(True, "Also ask for each query when its place is not in the map.", panel=_TRUST)
+    acceptance: bool = option(True, "Also test each query with its place removed from the map.", panel=_TRUST)
 
-    seed: int = option(0, "Seed of the bootstraps.")
+    seed: int = option(0, "Seed of the bootstraps.", least=0)
 
     def __post_init__(self) -> None:
         """Whatever can be known to be wrong before a file is read."""

@@ -11,7 +11,7 @@ import numpy as np
 from samespot.figures.activation import activation_maps
 from samespot.figures.pair_differences import pair_differences
 from samespot.figures.report_runs import ActivationRow, Described, ReportRun, RunDifferences
-from samespot.model.loading import model_folder
+from samespot.model.checkpoint import model_folder
 from samespot.model.network import PlaceNet
 from samespot.progress import Progress
 
@@ -34,7 +34,10 @@ def differences_of(runs: Sequence[ReportRun], progress: Progress | None = None) 
     if rule is None or not described:
         return []
     first = described[0][1]
-    labels = replace(rule, unknown_heading="disk").label(first.queries, first.places)
+    rule = replace(rule, unknown_heading="disk")
+    if any(rule.unknown(table) for table in (first.queries, first.places)):  # positions that are kept secret
+        return []
+    labels = rule.label(first.queries, first.places)
     found = []
     for number, (run, case) in enumerate(described):
         if progress is not None:

@@ -159,6 +159,8 @@ def _home(source: Any) -> Path | Evaluation:
 def _load(path: Path, name: str) -> ReportRun:
     if path.is_file() and path.name == NAME:  # with its folder it says more
         path = path.parent
+    if path.name == "evaluation" and (path.parent / "config.json").is_file():  # of a run, which says more
+        path = path.parent
     if path.is_file():
         return ReportRun(name, path.parent, Evaluation.load(path))
     if not path.is_dir():

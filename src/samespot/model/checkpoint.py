@@ -54,13 +54,21 @@ def write_folder(folder: str | Path, tensors: Mapping[str, Tensor], config: Mapp
     return folder
 
 
+def model_folder(path: str | Path) -> Path | None:
+    """The model folder that a path means: itself, or of a run folder its best model, else its last one."""
+    folder = Path(path)
+    for candidate in (folder, folder / "best", folder / "last"):
+        if (candidate / WEIGHTS).is_file():
+            return candidate
+    return None
+
+
 def read_folder(folder: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Tensors and config of a model folder."""
-    folder = Path(folder)
-    if not (folder / WEIGHTS).is_file():
-        raise InputError(
-            f"{folder}: no model here ({WEIGHTS} is missing); give the folder that `train` wrote"
-        )
+    """Tensors and config of a model folder, or of the best or last model of a run."""
+    found = model_folder(folder)
+    if found is None:
+        raise InputError(f"{folder}: no model here ({WEIGHTS} is missing); give a model or run folder")
+    folder = found
     tensors, metadata = read_tensors(folder / WEIGHTS)
     embedded = _parse_config(metadata.get("config", "{}"), folder / WEIGHTS)
     try:

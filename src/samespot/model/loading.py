@@ -7,17 +7,9 @@ from typing import Any
 
 from samespot.errors import InputError
 from samespot.model.catalogue import POOLS
+from samespot.model.checkpoint import model_folder
 from samespot.model.network import PlaceNet
 from samespot.options import parse_size
-
-
-def model_folder(path: str | Path) -> Path | None:
-    """The model folder that a path means: itself, or of a run folder its best model, else its last one."""
-    folder = Path(path)
-    for candidate in (folder, folder / "best", folder / "last"):
-        if (candidate / "model.safetensors").is_file():
-            return candidate
-    return None
 
 
 def load_model(model: Any) -> PlaceNet:

@@ -25,7 +25,7 @@ from samespot.overlap.rules import (
     parse_soft_distance,
     parse_within,
 )
-from samespot.places.catalogue import DATA_SETS, open_places, pose_frame
+from samespot.places.catalogue import open_places, pose_frame, preset_names
 from samespot.places.options import SOURCE, ReadOptions
 from samespot.progress import Progress
 
@@ -57,7 +57,7 @@ class LabelOptions(Options):
     preset: str | None = option(
         None,
         "Label the data set PLACES as the paper did (campus: as docs/label.md says).",
-        choices=lambda: [known.name for known in DATA_SETS if known.preset],
+        choices=preset_names,
         panel=_RULE,
     )
     theta: float = option(THETA, "Opening angle of the field of view [degrees].", panel=_RULE)

@@ -14,7 +14,7 @@ from samespot.errors import InputError
 from samespot.options import check_choice
 from samespot.overlap.labels import LabelWriter, PairLabels
 from samespot.overlap.rules import Points, Rule, rule_of
-from samespot.places.catalogue import DATA_SETS, DataSet, MissingImages, data_set
+from samespot.places.catalogue import DataSet, MissingImages, data_set, preset_names
 from samespot.places.photo_sets import PhotoSet
 from samespot.places.table import Places
 from samespot.progress import Progress
@@ -117,6 +117,5 @@ def _fused(one: PhotoSet, progress: Progress | None) -> Scene:
 
 def preset_named(name: str) -> DataSet:
     """The record of a data set that says how its photos are labelled and learned from."""
-    presets = [known.name for known in DATA_SETS if known.preset]
-    check_choice("preset", name, presets)
+    check_choice("preset", name, preset_names())
     return data_set(name)

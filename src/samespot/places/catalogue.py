@@ -195,6 +195,10 @@ def data_set(name: str) -> DataSet:
     raise InputError(f"data set {name!r} is unknown; choose one of {', '.join(d.name for d in DATA_SETS)}")
 
 
+def preset_names() -> list[str]:
+    return [known.name for known in DATA_SETS if known.preset]
+
+
 def protocol_names() -> list[str]:
     return [name for known in DATA_SETS for name in known.protocols]
 

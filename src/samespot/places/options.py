@@ -36,12 +36,18 @@ class ReadOptions(Options):
 
 @dataclass(frozen=True)
 class SplitOptions(Options):
-    """How a table is cut into train, map and query."""
+    """What `samespot split` reads and writes."""
 
     source: Path = option(..., f"{SOURCE[0].upper()}{SOURCE[1:]}.", argument=True)
     out: Path = option(Path("split"), "Folder for train.csv, map.csv and query.csv.", writes="folder")
+
+
+@dataclass(frozen=True)
+class CutOptions(Options):
+    """How a table is cut into train, map and query."""
+
     by: Literal["area", "sequence", "time"] = option(
-        "area", "Cut by area, so that nothing evaluated was seen in training, or by another column."
+        "area", "By area nothing that is evaluated was seen in training; or by sequence or time."
     )
     train: float = option(0.6, "Share of the photos to learn from.", above=0, below=1)
     queries: float = option(0.25, "Share of the others that are looked up in the rest.", above=0, below=1)

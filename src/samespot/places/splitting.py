@@ -13,16 +13,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from samespot.errors import InputError
+from samespot.places.catalogue import open_places
+from samespot.places.options import CutOptions
 from samespot.places.table import Places
 
-By = Literal["area", "sequence", "time"]
 Masks = dict[str, NDArray[np.bool_]]
 
 
@@ -39,51 +40,41 @@ class Split:
         return [getattr(self, name).save(Path(folder) / f"{name}.csv") for name in ("train", "map", "query")]
 
 
-def split_places(
-    places: Places,
-    by: By = "area",
-    *,
-    train: float = 0.6,
-    queries: float = 0.25,
-    gap: float = 25.0,
-    seed: int = 0,
-) -> Split:
-    """Cut a table into train, map and query.
+def split_places(places: Places | str | Path, by: str = "area", **options: Any) -> Split:
+    """Cut a table, or what `open_places` reads, into train, map and query.
 
-    train: share of the photos to learn from; queries: share of the others that are looked up in the rest of them.
-    gap [m]: by area, photos this near the cut are in no table. seed: which sequences go where.
+    by: "area", "sequence" or "time". options: fields of `CutOptions`, such as `train`, the share of the photos to learn
+    from, `queries`, the share of the others that are looked up in the rest of them, and by area `gap` [m]: photos this
+    near the cut are in no table.
     """
-    for name, share in (("train", train), ("queries", queries)):
-        if not 0 < share < 1:
-            raise InputError(f"`{name}` {share:g} is not a share between 0 and 1")
-    cut = {"area": _by_area, "sequence": _by_sequence, "time": _by_time}[by]
-    masks, notes = cut(places, train, queries, gap, seed)
+    asked = CutOptions.of({"by": by, **options})
+    table = places if isinstance(places, Places) else open_places(places)
+    cut = {"area": _by_area, "sequence": _by_sequence, "time": _by_time}[asked.by]
+    masks, notes = cut(table, asked)
     empty = [name for name, mask in masks.items() if not mask.any()]
     if empty:
         raise InputError(
-            f"{places.root}: no photo is left for {' and '.join(empty)}; change `train`, `queries` or `gap`,"
-            " or cut by another column"
+            f"{table.root}: no photo is left for {' and '.join(empty)}; change `train`, `queries` or `gap`,"
+            " or cut another way"
         )
-    return Split(**{name: places.select(mask) for name, mask in masks.items()}, notes=notes)
+    return Split(**{name: table.select(mask) for name, mask in masks.items()}, notes=notes)
 
 
-def _by_area(
-    places: Places, train: float, queries: float, gap: float, seed: int
-) -> tuple[Masks, tuple[str, ...]]:
+def _by_area(places: Places, asked: CutOptions) -> tuple[Masks, tuple[str, ...]]:
     at = places.positions[:, :2]
     if np.isnan(at).any():
         raise InputError(f"{places.root}: {np.isnan(at).any(axis=1).sum()} photos have no position to cut by")
     axis = int(np.argmax(np.ptp(at, axis=0)))
-    line = float(np.quantile(at[:, axis], train))
-    learned, asked = at[:, axis] < line - gap / 2, at[:, axis] > line + gap / 2
-    query, how = _queries_among(places, asked, queries, seed)
+    line = float(np.quantile(at[:, axis], asked.train))
+    learned, rest = at[:, axis] < line - asked.gap / 2, at[:, axis] > line + asked.gap / 2
+    query, how = _queries_among(places, rest, asked.queries, asked.seed)
     way, side = (("easting", "west"), ("northing", "south"))[axis]
-    left_out = int((~learned & ~asked).sum())
+    left_out = int((~learned & ~rest).sum())
     notes = (
-        f"cut at {way} {line:.1f}: {side} of it is train; {left_out} photos within {gap:g} m are left out",
+        f"cut at {way} {line:.1f}: {side} of it is train; {left_out} photos within {asked.gap:g} m are left out",
         how,
     )
-    return {"train": learned, "map": asked & ~query, "query": query}, notes
+    return {"train": learned, "map": rest & ~query, "query": query}, notes
 
 
 def _queries_among(
@@ -105,9 +96,7 @@ def _queries_among(
     return query, how
 
 
-def _by_sequence(
-    places: Places, train: float, queries: float, gap: float, seed: int
-) -> tuple[Masks, tuple[str, ...]]:
+def _by_sequence(places: Places, asked: CutOptions) -> tuple[Masks, tuple[str, ...]]:
     if "sequence" not in places.table:
         raise InputError(f"{places.root}: the table has no column sequence to cut by; cut by area or time")
     names = places.table["sequence"].astype(str).to_numpy()
@@ -115,24 +104,22 @@ def _by_sequence(
         raise InputError(
             f"{places.root}: {len(np.unique(names))} sequences; three are needed, one for each table"
         )
-    learned = np.isin(names, _some(names, train, seed))
+    learned = np.isin(names, _some(names, asked.train, asked.seed))
     rest = np.flatnonzero(~learned)
     query = np.zeros(len(names), dtype=bool)
-    query[rest] = np.isin(names[rest], _some(names[rest], queries, seed + 1))
+    query[rest] = np.isin(names[rest], _some(names[rest], asked.queries, asked.seed + 1))
     return {"train": learned, "map": ~learned & ~query, "query": query}, (
         "whole sequences; train may show the same places as map and query",
     )
 
 
-def _by_time(
-    places: Places, train: float, queries: float, gap: float, seed: int
-) -> tuple[Masks, tuple[str, ...]]:
+def _by_time(places: Places, asked: CutOptions) -> tuple[Masks, tuple[str, ...]]:
     if "time" not in places.table or places.table["time"].isna().any():
         raise InputError(f"{places.root}: not every photo has a time to cut by; cut by area or sequence")
-    later = _latest(places.table["time"], 1 - train)
+    later = _latest(places.table["time"], 1 - asked.train)
     query = np.zeros(len(places), dtype=bool)
     rows = np.flatnonzero(later)
-    query[rows] = _latest(places.table["time"].iloc[rows], queries)
+    query[rows] = _latest(places.table["time"].iloc[rows], asked.queries)
     return {"train": ~later, "map": later & ~query, "query": query}, (
         "train is earlier than map, map than query; they may show the same places",
     )

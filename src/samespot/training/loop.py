@@ -21,6 +21,7 @@ from samespot.images.prefetch import Prefetched
 from samespot.images.sources import Source, wait_for
 from samespot.model.netvlad import NetVLAD
 from samespot.model.network import PlaceNet
+from samespot.places.marks import photo_facts
 from samespot.progress import Progress, counting, silent
 from samespot.training.batches import Batch, Batches, batches_of
 from samespot.training.cluster_start import PHOTOS, start_clusters
@@ -144,6 +145,8 @@ class Loop:
         self.best: dict[str, Any] = {}
         self.recall: dict[int, float] = {}
         self._told_time = False
+        # by which an evaluation on photos that were learned from is recognised
+        self._photos = photo_facts([table for one in sets for table in (one.queries, one.places)])
 
     # ---- the run, first to last ----
 
@@ -440,6 +443,7 @@ class Loop:
             "options": self.options.to_dict(),
             "loss": self.loss,
             "recall": _by_word(self.recall),
+            "photos": self._photos,
         }
         self.folder.save_model(name, self.learner.net, facts)
 

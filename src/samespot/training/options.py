@@ -11,7 +11,7 @@ from samespot.errors import InputError
 from samespot.images.options import PANEL, RunningOptions
 from samespot.options import Options, check_choice, ineffective, option, parse_size, refuse_unknown, split
 from samespot.overlap.rules import Within, parse_within
-from samespot.places.catalogue import DATA_SETS, data_set
+from samespot.places.catalogue import data_set, preset_names
 from samespot.training.losses import Kind, Loss, loss_names, losses
 from samespot.training.losses.ap import BINS
 from samespot.training.losses.contrastive import CLASS_WEIGHTS, MARGIN
@@ -403,11 +403,6 @@ class TrainingOptions(RunningOptions):
         for other in losses().values():
             foreign = [name for name in other.options if name not in self.objective.options]
             ineffective(typed, foreign, f"{with_loss}, only with {other.name}")
-
-
-def preset_names() -> list[str]:
-    """Data sets whose record says how they are labelled and learned from."""
-    return [known.name for known in DATA_SETS if known.preset]
 
 
 def preset_options(name: str, **changes: Any) -> TrainingOptions:

@@ -76,17 +76,16 @@ def suited(
 
     A run that is resumed keeps what was chosen when it began.
     """
-    if data.preset is not None:
-        return options
     begun = data.run / "config.json"
     if data.resume and begun.is_file():
         earlier = read_json(begun, "delete the run folder and start again").get("options", {})
-        kept = {
-            name: earlier[name] for name in ("image_size", "steps") if name in earlier and name not in typed
-        }
-        if "epochs" in typed:
-            kept.pop("steps", None)
+        names = {"image_size", "steps", "epochs"} - typed
+        if typed & {"steps", "epochs"}:
+            names -= {"steps", "epochs"}
+        kept = {name: earlier[name] for name in names if name in earlier}
         return options.with_changes(**{k: tuple(v) if isinstance(v, list) else v for k, v in kept.items()})
+    if data.preset is not None:
+        return options
     if "image_size" not in typed and options.model is None:
         own = photo_size([path for one in sets for path in one.queries.images])
         size = IMAGE_SIZE if own is None else fitting_size(own)
@@ -113,8 +112,8 @@ def training_data(
         one = _own_set(data)
         tell_notes(say, [one.queries, one.places])
         return [one], validation
-    if isinstance(data.places, Places):
-        raise InputError("`preset` reads a whole data set: give its folder instead of a table")
+    if isinstance(data.places, Places) or isinstance(data.labels, PairLabels):
+        raise InputError("`preset` reads a whole data set: give folders for `places` and `labels`")
     sets, others = [], []
     for task in preset_tasks(data.preset, data.places):
         if task.held_out:

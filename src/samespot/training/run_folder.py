@@ -40,7 +40,10 @@ OURS = (
     "last",
     "best",
 )
-_OF_LABELS = ("measure", "kind", "theta", "radius", "metres", "degrees", "steepness")
+_OF_LABELS = (
+    *("measure", "kind", "theta", "radius", "metres", "degrees", "steepness"),
+    *("unknown_heading", "panoramas", "occlusion"),
+)
 
 
 @dataclass
@@ -142,7 +145,7 @@ class RunFolder:
         changed = differences(config.get("options", {}), options.to_dict())
         if changed:
             raise InputError(f"{self.path}: cannot be resumed with other settings: {'; '.join(changed)}")
-        if config.get("sets") != sets_facts(sets):
+        if not _same_sets(config.get("sets"), sets_facts(sets)):
             raise InputError(f"{self.path}: cannot be resumed: it was begun with other places or labels")
         self._validation = config.get("validation")  # an older run did not say it
         if validation is not None and self._validation not in (None, validation.facts()):
@@ -186,6 +189,13 @@ class RunFolder:
     def write_result(self, result: TrainingResult) -> None:
         if self.writes:
             write_json(self.path / "result.json", result.to_dict())
+
+
+def _same_sets(before: Any, now: list[dict[str, Any]]) -> bool:
+    """By what the earlier run wrote down: an older one knew less of its labels."""
+    if not isinstance(before, list) or len(before) != len(now):
+        return False
+    return all({**new, **old} == new for old, new in zip(before, now, strict=True))
 
 
 def sets_facts(sets: list[LabelledSet]) -> list[dict[str, Any]]:
