@@ -6,8 +6,6 @@ import shutil
 import numpy as np
 import pytest
 
-from samespot.evaluation.results import Evaluation
-
 HEAD = "image,easting,northing,heading\n"
 OPTIONS = {
     "nothing": ([], ""),
