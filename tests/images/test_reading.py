@@ -83,3 +83,17 @@ def test_an_image_of_nothing_but_a_header_is_one_line(tmp_path):
     (tmp_path / "cut.png").write_bytes(buffer.getvalue()[:60])
     with pytest.raises(InputError, match="cannot decode the image"):
         read_image(tmp_path / "cut.png")
+
+
+def test_a_png_with_too_few_pixels_does_not_end_the_process(tmp_path):
+    """torchvision's decoder does, so PNG files are not given to it."""
+
+    def chunk(kind, data):
+        body = kind + data
+        return struct.pack(">I", len(data)) + body + struct.pack(">I", zlib.crc32(body))
+
+    header, pixels = struct.pack(">IIBBBBB", 64, 48, 8, 2, 0, 0, 0), zlib.compress(b"\0" * 1000)
+    content = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
+    (tmp_path / "short.png").write_bytes(content)
+    with pytest.raises(InputError, match=r"short\.png: cannot decode the image"):
+        read_image(tmp_path / "short.png")

@@ -24,7 +24,10 @@ def models(typed: dict[str, Any]) -> Any:
     """List the models available by name: dims, licence of the weights, and whether they are on this machine."""
     from samespot.model.catalogue import list_models
 
-    found = list_models(ModelsOptions.of(typed).containing)
+    asked = ModelsOptions.of(typed)
+    found = list_models(asked.containing)
+    if not found:
+        console.warn(f"no model has {asked.containing!r} in its name; `samespot models` lists all")
     console.models_table(found)
     return [one.to_dict() for one in found]
 

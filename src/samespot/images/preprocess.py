@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
@@ -39,7 +40,8 @@ class Preprocessing:
             raise InputError(
                 f"image size {height}x{width} is beyond any network; photos are rarely above 1000x1000"
             )
-        if len(self.mean) != 3 or len(self.std) != 3 or min(self.std) <= 0:
+        finite = all(math.isfinite(value) for value in (*self.mean, *self.std))
+        if len(self.mean) != 3 or len(self.std) != 3 or not (finite and min(self.std) > 0):
             raise InputError(f"mean {self.mean} and std {self.std} must be three numbers each, std above 0")
         if self.channels not in ("RGB", "BGR"):
             raise InputError(f"channel order {self.channels!r} is not known; choose RGB or BGR")

@@ -76,7 +76,7 @@ def read_folder(folder: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     except FileNotFoundError:  # a first save that was cut off
         text = metadata.get("config", "{}")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{folder / CONFIG}: cannot read it ({error})") from None
+        raise InputError(f"{folder / CONFIG}: cannot be read ({error}); copy the folder again") from None
     config = _parse_config(text, folder / CONFIG)
     interrupted = "digest" in embedded and config.get("digest") != embedded["digest"]
     return tensors, embedded if interrupted else config
@@ -86,9 +86,11 @@ def _parse_config(text: str, path: Path) -> dict[str, Any]:
     try:
         config = json.loads(text)
     except json.JSONDecodeError as error:
-        raise InputError(f"{path} line {error.lineno}: not valid JSON ({error.msg})") from None
+        raise InputError(
+            f"{path} line {error.lineno}: not valid JSON ({error.msg}); copy the folder again"
+        ) from None
     if not isinstance(config, dict):
-        raise InputError(f"{path}: expected a JSON object with the model's settings")
+        raise InputError(f"{path}: expected a JSON object with the model's settings; copy the folder again")
     return config
 
 

@@ -9,6 +9,7 @@ can be computed once and kept.
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -75,7 +76,8 @@ class PlaceNet(nn.Module):
         update_statistics: bool = False,
     ) -> None:
         super().__init__()
-        check_pool(pool)  # a wrong name should show before a download
+        check_pool(pool)  # a wrong name or size should show before a download
+        Preprocessing(size=image_size)
         start = start_trunk(backbone, pretrained, weights, image_size)
         self._assemble(start, backbone, pool, train_blocks, margin, update_statistics)
 
@@ -259,7 +261,9 @@ class PlaceNet(nn.Module):
         }
         found = [f"{what}: {listed(names)}" for what, names in complaints.items() if names]
         if found:
-            raise InputError(f"{folder}: the weights do not fit {net.backbone}; {'; '.join(found)}")
+            raise InputError(
+                f"{folder}: the weights do not fit {net.backbone}; {'; '.join(found)}; copy the folder again"
+            )
         broken = [name for name, tensor in tensors.items() if not bool(tensor.isfinite().all())]
         if broken:
             raise InputError(
@@ -279,6 +283,7 @@ class PlaceNet(nn.Module):
             raise InputError(
                 f"{folder}: model format {config['format']}, this version reads {FORMAT}; update samespot"
             )
+        _check_types(config, folder)
         try:
             preprocessing = Preprocessing.from_dict(config["preprocessing"])
         except InputError as error:
@@ -296,6 +301,26 @@ class PlaceNet(nn.Module):
         )
         net.facts = dict(config.get("training", {}))
         return net
+
+
+def _check_types(config: dict[str, Any], folder: str | Path) -> None:
+    """Raise for a setting of a model folder that is not of its kind."""
+    notes, margin = config.get("notes", []), config["margin"]
+    right = {
+        "backbone": isinstance(config["backbone"], str),
+        "timm": isinstance(config["timm"], str),
+        "pool": isinstance(config["pool"], str),
+        "weights": isinstance(config["weights"], str),
+        "preprocessing": isinstance(config["preprocessing"], dict),
+        "margin": isinstance(margin, int | float) and math.isfinite(margin) and margin > 0,
+        "notes": isinstance(notes, list) and all(isinstance(note, str) for note in notes),
+        "training": isinstance(config.get("training", {}), dict),
+    }
+    wrong = [name for name, holds in right.items() if not holds]
+    if wrong:
+        raise InputError(
+            f"{folder}: config.json: {wrong[0]} is {config[wrong[0]]!r}, which it cannot be; copy the folder again"
+        )
 
 
 def _block(name: str, part: nn.Module) -> Block:

@@ -74,6 +74,7 @@ class Descriptors:
             raise InputError(
                 f"{folder / META}: not the format {FORMAT} that this version reads; describe the places again"
             )
+        _bad_rows(folder, meta)
         vectors = _mapped(folder / VECTORS)
         if vectors is None or (vectors.shape, str(vectors.dtype)) != (shape, dtype):
             raise InputError(
@@ -126,9 +127,7 @@ class DescriptorWriter:
             meta = _read_json(folder / META)
             refuse_other(folder, meta, self.facts)
             self._sweep()  # a kill may have come just before it
-            return Begun(
-                True, [(0, self.shape[0])], {int(row): why for row, why in meta.get("bad", {}).items()}
-            )
+            return Begun(True, [(0, self.shape[0])], _bad_rows(folder, meta))
         if (folder / BEGUN).is_file():
             refuse_other(folder, _read_json(folder / BEGUN), self.facts)
         else:
@@ -227,6 +226,17 @@ def facts_in(folder: str | Path) -> dict[str, Any]:
         if (Path(folder) / name).is_file():
             return _read_json(Path(folder) / name)
     return {}
+
+
+def _bad_rows(folder: Path, meta: dict[str, Any]) -> dict[int, str]:
+    """The images that could not be read, as a finished folder tells them."""
+    try:
+        bad = {int(row): str(why) for row, why in meta.get("bad", {}).items()}
+        if all(0 <= row < int(meta["images"]) for row in bad):
+            return bad
+    except (AttributeError, KeyError, TypeError, ValueError):
+        pass
+    raise InputError(f"{folder / META}: its list of images that could not be read is broken; describe again")
 
 
 def refuse_other(folder: Path, there: dict[str, Any], asked: dict[str, Any]) -> None:
