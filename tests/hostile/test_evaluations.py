@@ -185,7 +185,7 @@ def test_a_broken_result_cannot_be_compared(refused, world, here, name):
 
 @pytest.mark.parametrize("name", RESULTS)
 def test_a_broken_result_cannot_be_reported(refused, world, here, name):
-    change, said = RESULTS[name]
+    change, _said = RESULTS[name]
     shutil.copytree(world.evaluation, here / "e", ignore=shutil.ignore_patterns("descriptors"))
     change(here / "e")
     refused(["report", "e", "--out", "r.html"], "e")
@@ -231,7 +231,7 @@ def test_a_result_without_its_matches_is_still_reported(samespot, world, here, n
     """Whatever is not there, or is of something else, is left out of the page; what is broken is one line."""
     shutil.copytree(world.evaluation, here / "e")
     MATCHES[name](here / "e")
-    code, out, err = samespot("report", here / "e", "--out", here / "r.html")
+    code, _out, err = samespot("report", here / "e", "--out", here / "r.html")
     print(code, err)
     assert "Traceback" not in err
     assert code in (0, 2)
