@@ -1,4 +1,4 @@
-"""Evaluating, comparing, reporting: questions without an answer, and results that are broken or do not belong together."""
+"""Evaluating, comparing, reporting: questions without an answer, and results that are broken or do not match."""
 
 import json
 import shutil
