@@ -169,7 +169,7 @@ def test_at_the_average_gap_the_best_cluster_gets_100_times_the_second(bias):
 
 
 def test_clusters_that_nothing_tells_apart_are_refused():
-    with pytest.raises(InputError, match="cannot be told apart"):
+    with pytest.raises(InputError, match="do not separate the 2 clusters of NetVLAD"):
         NetVLAD(2, 3).start(torch.ones(2, 3), nn.functional.normalize(noise(10, 3), dim=1))
 
 

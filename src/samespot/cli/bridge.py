@@ -56,12 +56,11 @@ def command(
         def run(ctx: typer.Context, **values: Any) -> None:
             typed = {key: value for key, value in values.items() if _was_typed(ctx, key)}
             to = typed.pop("json", None)
-            if to == Path("-"):
-                from samespot.cli.console import keep_stdout_for_json
+            from samespot.cli.console import tables_for
 
-                keep_stdout_for_json()
             try:
-                result = handler(typed)
+                with tables_for(to):
+                    result = handler(typed)
             except InputError as error:
                 raise InputError(with_flags(str(error), flags)) from error
             except Failed as failed:
@@ -138,6 +137,8 @@ def _parameter(one: Field[Any], hint: Any, flags: Mapping[str, str]) -> inspect.
         default = [] if told.many else ",".join(str(part) for part in default)
     shown, metavar = _help(with_flags(told.help, flags), told.metavar, choices(hint, told))
     more: dict[str, Any] = {"help": shown, "rich_help_panel": told.panel or None}
+    if kind is Path:
+        more["parser"], metavar = _path, metavar or (one.name.upper() if told.argument else "PATH")
     if metavar:
         more["metavar"] = metavar
     if told.default is not None:
@@ -159,6 +160,13 @@ def _parameter(one: Field[Any], hint: Any, flags: Mapping[str, str]) -> inspect.
         annotation=annotated,
         default=inspect.Parameter.empty if required else default,
     )
+
+
+def _path(word: str | Path) -> Path:
+    """An empty word, as an unset variable of a shell is, would mean the folder one is in."""
+    if not str(word):
+        raise typer.BadParameter("an empty name; give a file or folder")
+    return Path(word)
 
 
 def _help(text: str, metavar: str | None, words: tuple[Any, ...]) -> tuple[str, str | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
@@ -94,9 +95,14 @@ def json_text(result: Any) -> str:
     return json.dumps(result, indent=1, default=str) + "\n"
 
 
-def keep_stdout_for_json() -> None:
-    """Tables for people go to standard error: standard output is for the program that reads the json."""
-    out.file = sys.stderr
+@contextmanager
+def tables_for(json: Path | None) -> Iterator[None]:
+    """Where json goes to standard output, tables for people go to standard error meanwhile."""
+    if json != STDOUT:
+        yield
+        return
+    with contextlib.redirect_stdout(sys.stderr):  # rich asks for it at each print
+        yield
 
 
 def next_step(*words: object) -> None:

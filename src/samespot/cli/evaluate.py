@@ -113,7 +113,7 @@ def _seeds(words: str) -> list[str]:
     """Runs joined by commas, or in a folder; a name may have a comma in it."""
     from samespot.evaluation.run_groups import runs_of
 
-    named = [words] if Path(words).exists() else words.split(",")
+    named = [words] if Path(words).exists() else [word for word in words.split(",") if word]
     return [str(run) for one in named for run in runs_of(one)]
 
 

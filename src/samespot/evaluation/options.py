@@ -85,6 +85,7 @@ class EvaluateOptions(Options):
         None,
         "Never retrieve what was taken less than this many seconds before or after.",
         least=0,
+        most=1e10,
         panel=_OWN,
     )
 
