@@ -669,7 +669,7 @@ def test_protocols_are_listed_and_explained(samespot, tmp_path):
         ("describe MODEL HERE/map.csv --dtype int8", "--dtype 'int8' is unknown"),
         ("describe HERE/none HERE/map.csv", "no such folder, and no network of that name"),
         ("describe HERE HERE/map.csv", "no model here"),
-        ("compare HERE HERE", "no such file"),
+        ("compare HERE/map HERE/map", "no such file"),
         ("protocols nosuch", "protocol 'nosuch' is unknown"),
     ],
 )

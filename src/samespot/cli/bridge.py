@@ -133,6 +133,9 @@ def _parameter(one: Field[Any], hint: Any, flags: Mapping[str, str]) -> inspect.
         default = [] if told.many else ",".join(str(part) for part in default)
     shown, metavar = _help(with_flags(told.help, flags), told.metavar, choices(hint, told))
     more: dict[str, Any] = {"help": shown, "rich_help_panel": told.panel or None}
+    if kind is Path:
+        more["parser"] = _path
+        metavar = metavar or (flag_of(one) if told.argument else "PATH")
     if metavar:
         more["metavar"] = metavar
     if told.default is not None:
@@ -154,6 +157,13 @@ def _parameter(one: Field[Any], hint: Any, flags: Mapping[str, str]) -> inspect.
         annotation=annotated,
         default=inspect.Parameter.empty if required else default,
     )
+
+
+def _path(word: str | Path) -> Path:
+    """An empty word, as an unset variable of a shell is, would mean the folder one is in."""
+    if not str(word):
+        raise typer.BadParameter("an empty name; give a file or folder")
+    return Path(word)
 
 
 def _help(text: str, metavar: str | None, words: tuple[Any, ...]) -> tuple[str, str | None]:

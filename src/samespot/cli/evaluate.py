@@ -90,7 +90,7 @@ class CompareOptions(Options):
         None, "Which descriptor of A and B, as the tables name it.", default="as the network gives it"
     )
     second_descriptor: str | None = option(None, "Another one for B.")
-    seed: int = option(0, "Seed of the bootstrap.")
+    seed: int = option(0, "Seed of the bootstrap.", least=0)
 
 
 @command(app, CompareOptions)
@@ -111,7 +111,7 @@ def _seeds(words: str) -> list[str]:
     """Runs joined by commas, or in a folder; a name may have a comma in it."""
     from samespot.evaluation.run_groups import runs_of
 
-    named = [words] if Path(words).exists() else words.split(",")
+    named = [words] if Path(words).exists() else [word for word in words.split(",") if word]
     return [str(run) for one in named for run in runs_of(one)]
 
 

@@ -135,11 +135,14 @@ def _refuse_other_protocol(one: Evaluation, other: Evaluation) -> None:
         mine, theirs = one.protocol.get(key), other.protocol.get(key)
         if mine != theirs:
             raise InputError(
-                f"these runs cannot be compared: {key} is {mine!r} in one and {theirs!r} in another"
+                f"these runs cannot be compared: {key} is {mine!r} in one and {theirs!r} in another;"
+                " evaluate both in the same way"
             )
     if set(one.queries.keys()) != set(other.queries.keys()):
         apart = len(set(one.queries.keys()) ^ set(other.queries.keys()))
-        raise InputError(f"these runs cannot be compared: {apart} queries are in one of them only")
+        raise InputError(
+            f"these runs cannot be compared: {apart} queries are in one of them only; evaluate both on the same tables"
+        )
 
 
 def _refuse_other_truth(one: Evaluation, other: Evaluation) -> None:

@@ -31,7 +31,12 @@ if TYPE_CHECKING:
     from samespot.evaluation.run import Evaluated
 
 
-WORDS = {"name": "protocol", "positive": "rule of what is right", "queries": "choice of queries"}
+WORDS = {
+    "name": "protocol",
+    "positive": "rule of what is right",
+    "queries": "choice of queries",
+    "exclusions": "rule of what is never retrieved",
+}
 
 
 def refuse_other(
@@ -41,14 +46,15 @@ def refuse_other(
     one that says something else. The same once more, as with another whitening, is fine."""
     if not (out / NAME).is_file():
         return
-    there, asked, changed = Evaluation.load(out), as_json(protocol), []
+    there, changed = Evaluation.load(out), []
     if there.model.get("digest") != model["digest"]:
         which = "digest" if there.model.get("model") == model["model"] else "model"
         changed.append(f"model ({there.model.get(which)}, now {model[which]})")
+    before, now = _question(there.protocol), _question(as_json(protocol))
     changed += [
-        f"{WORDS.get(word, word)} ({there.protocol.get(word)}, now {asked[word]})"
-        for word in RULE
-        if there.protocol.get(word) != asked[word]
+        f"{WORDS.get(word, word)} ({before.get(word) or 'none'}, now {now.get(word) or 'none'})"
+        for word in {**before, **now}
+        if before.get(word) != now.get(word)
     ]
     tables = {case.name: [case.queries.digest(), case.places.digest()] for case in cases}
     if not changed and {case["name"]: case["digests"] for case in there.cases} != tables:
@@ -57,6 +63,13 @@ def refuse_other(
         raise InputError(
             f"{out}: holds an evaluation of another {changed[0]}; choose another folder with `out`, or delete this one"
         )
+
+
+def _question(protocol: Mapping[str, Any]) -> dict[str, Any]:
+    """What a protocol asks, each of its options by itself."""
+    return {word: protocol.get(word) for word in RULE if word != "options"} | dict(
+        protocol.get("options") or {}
+    )
 
 
 def write_evaluation(done: Evaluated, out: Path) -> tuple[Evaluation, list[Path]]:

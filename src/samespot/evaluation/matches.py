@@ -16,7 +16,7 @@ k is the length of the lists, at least the largest rank of the protocol. What th
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -82,13 +82,17 @@ def save_matches(folder: Path, matches: Sequence[Matches]) -> str:
         for number, one in enumerate(matches)
         for name, values in one.arrays().items()
     }
+    digest = _digest(arrays)
+    write_whole(folder / NAME, save(arrays, {"digest": digest}))
+    return digest
+
+
+def _digest(arrays: Mapping[str, NDArray[Any]]) -> str:
     content = hashlib.sha256()
     for name, values in sorted(arrays.items()):
         content.update(f"{name} {values.dtype} {values.shape}\n".encode())
         content.update(values.tobytes())
-    digest = content.hexdigest()[:16]
-    write_whole(folder / NAME, save(arrays, {"digest": digest}))
-    return digest
+    return content.hexdigest()[:16]
 
 
 def load_matches(folder: Path, number: int, digest: str | None) -> Matches | None:
@@ -97,11 +101,10 @@ def load_matches(folder: Path, number: int, digest: str | None) -> Matches | Non
 
     try:
         with safe_open(folder / NAME, framework="numpy") as file:
-            if digest is None or (file.metadata() or {}).get("digest") != digest:
-                return None
-            there = set(file.keys())
-            names = [one.name for one in fields(Matches)]
-            arrays = {name: f"{number}.{name}" for name in names if f"{number}.{name}" in there}
-            return Matches(**{name: file.get_tensor(key) for name, key in arrays.items()})
-    except (FileNotFoundError, SafetensorError):
+            arrays = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    except (OSError, SafetensorError):
         return None
+    if digest is None or _digest(arrays) != digest:  # of the arrays themselves: a header may say anything
+        return None
+    names = [one.name for one in fields(Matches)]
+    return Matches(**{name: arrays[f"{number}.{name}"] for name in names if f"{number}.{name}" in arrays})

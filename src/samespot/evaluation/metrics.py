@@ -255,11 +255,11 @@ def _flat(positives: Sequence[ArrayLike], named: bool) -> tuple[NDArray[np.int64
     """Query number and id of each positive."""
     lists = [_ids(ids, f"positives of query {query}") for query, ids in enumerate(positives)]
     queries = np.repeat(np.arange(len(lists)), [ids.size for ids in lists])
-    flat = np.concatenate([np.zeros(0, "U1" if named else np.int64), *(ids for ids in lists if ids.size)])
-    if flat.size and (flat.dtype.kind == "U") != named:
+    if any((ids.dtype.kind == "U") != named for ids in lists if ids.size):
         raise InputError(
             "retrieved and positives name images differently: one by numbers, the other by names"
         )
+    flat = np.concatenate([np.zeros(0, "U1" if named else np.int64), *(ids for ids in lists if ids.size)])
     if not named and (flat < 0).any():
         query = queries[np.flatnonzero(flat < 0)[0]]
         raise InputError(f"positives of query {query} contain a negative id; leave the list empty for none")

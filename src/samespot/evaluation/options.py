@@ -85,6 +85,7 @@ class EvaluateOptions(Options):
         None,
         "Never retrieve what was taken less than this many seconds before or after.",
         least=0,
+        most=1e10,
         panel=_OWN,
     )
 
@@ -140,7 +141,7 @@ class EvaluateOptions(Options):
     )
     acceptance: bool = option(True, "Also ask for each query when its place is not in the map.", panel=_TRUST)
 
-    seed: int = option(0, "Seed of the bootstraps.")
+    seed: int = option(0, "Seed of the bootstraps.", least=0)
 
     def __post_init__(self) -> None:
         """Whatever can be known to be wrong before a file is read."""

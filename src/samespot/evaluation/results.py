@@ -30,6 +30,7 @@ from samespot.files import write_whole
 FORMAT = 2
 READABLE = (1, 2)
 NAME = "evaluation.json"
+ADVICE = "give what `samespot evaluate` wrote"
 RULE = ("name", "positive", "queries", "exclusions", "options")  # of a protocol: the question it asks
 Metrics = dict[str, Interval]
 
@@ -133,18 +134,23 @@ class Evaluation:
         path = evaluation_file(path)
         try:
             content = json.loads(path.read_text(encoding="utf-8"))
+        except OSError as error:
+            fault = "no such file" if isinstance(error, FileNotFoundError) else f"{error.strerror or error}"
+            raise InputError(f"{path}: {fault}; {ADVICE}") from None
+        except ValueError:
+            raise InputError(f"{path}: not an evaluation of samespot (no json); {ADVICE}") from None
+        try:
             if content["format"] not in READABLE:
                 raise InputError(
-                    f"{path}: evaluation of format {content['format']}, this version reads up to {FORMAT}"
+                    f"{path}: evaluation of format {content['format']}, this version reads up to {FORMAT}; update"
+                    " samespot, or evaluate again"
                 )
             return _from_dict(content)
-        except FileNotFoundError:
-            raise InputError(f"{path}: no such file; give what `samespot evaluate` wrote") from None
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
             if isinstance(error, InputError):
                 raise
-            reason = f"{type(error).__name__}: {error}"
-            raise InputError(f"{path}: not an evaluation of samespot ({reason})") from None
+            reason = f"it lacks {error}" if isinstance(error, KeyError) else "it says what none would"
+            raise InputError(f"{path}: not an evaluation of samespot ({reason}); {ADVICE}") from None
 
 
 def evaluation_file(path: str | Path) -> Path:
@@ -159,6 +165,8 @@ def evaluation_file(path: str | Path) -> Path:
 def evaluation_of(source: Any) -> Evaluation:
     """An evaluation from whatever has one: itself, what `evaluate` returned, a file, an evaluation or run folder."""
     held = getattr(source, "evaluation", None) or getattr(source, "run", source)
+    if not isinstance(held, Evaluation | str | Path):
+        raise InputError(f"{source!r} is no evaluation; {ADVICE}, or what `evaluate` returned")
     return held if isinstance(held, Evaluation) else Evaluation.load(held)
 
 
@@ -188,6 +196,20 @@ def _intervals_to_dict(metrics: Metrics) -> dict[str, Any]:
 
 def _from_dict(content: dict[str, Any]) -> Evaluation:
     queries = content["queries"]
+    kinds = {
+        "protocol": dict,
+        "model": dict,
+        "settings": dict,
+        "cases": list,
+        "variants": list,
+        "notes": list,
+    }
+    lengths = {len(queries["name"]), len(queries["case"]), len(queries["counted"])}
+    lengths |= {len(values) for values in queries["groups"].values()}
+    lengths |= {len(values) for one in content["variants"] for values in one["per_query"].values()}
+    of_their_kinds = all(isinstance(content[key], kind) for key, kind in kinds.items())
+    if not of_their_kinds or not content["variants"] or len(lengths) > 1:
+        raise ValueError("not what an evaluation holds")
     return Evaluation(
         protocol=content["protocol"],
         model=content["model"],

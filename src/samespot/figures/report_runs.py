@@ -169,7 +169,7 @@ def _load(path: Path, name: str) -> ReportRun:
     if not file.is_file():
         if not metrics:
             raise InputError(
-                f"{path}: neither a run nor an evaluation; `samespot evaluate --out {path}` makes an {NAME} there"
+                f"{path}: neither a run nor an evaluation; name a folder of `samespot train` or `samespot evaluate`"
             )
         return ReportRun(name, path, None, config, metrics, _json(path / "batches.json"))
     evaluation = Evaluation.load(file)
@@ -221,6 +221,8 @@ def _described(home: Path, evaluation: Evaluation) -> Iterator[Described]:
     """The cases whose descriptors are still there, and are of the very photos that were evaluated."""
     names, first = evaluation.queries.names, 0
     matches = load_matches(home, 0, evaluation.matches)
+    if matches is not None and len(matches.rows) != len(names):
+        matches = None
     for case in evaluation.cases:
         count = int(case["queries"])
         sides = _folders(home, case)

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from samespot.errors import InputError
+from samespot.options import check_choice
 from samespot.places.table import Places
 
 By = Literal["area", "sequence", "time"]
@@ -56,6 +57,7 @@ def split_places(
     for name, share in (("train", train), ("queries", queries)):
         if not 0 < share < 1:
             raise InputError(f"`{name}` {share:g} is not a share between 0 and 1")
+    check_choice("by", by, get_args(By))
     cut = {"area": _by_area, "sequence": _by_sequence, "time": _by_time}[by]
     masks, notes = cut(places, train, queries, gap, seed)
     empty = [name for name, mask in masks.items() if not mask.any()]

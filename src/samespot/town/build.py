@@ -26,6 +26,7 @@ from samespot.town.visits import Visit, make_visits, map_visits
 from samespot.town.world import Town, make_town, on_visit
 
 FORMAT = 1  # of town.json; raised whenever the same seed gives another town
+BEGUN = ".town-begun"
 PHOTOS_PER_VISIT = 750
 REACH = 65.0  # [m] of a depth image: 16 bit of millimetres end at 65.5, so what is farther is "none" (0)
 JPEG_QUALITY = 92
@@ -68,6 +69,9 @@ def build_town(
     }
     if _is_there(root, asked):
         return Places.read(root / "places.csv")
+    _refuse_other_folder(root)
+    root.mkdir(parents=True, exist_ok=True)
+    (root / BEGUN).touch()
     (root / "town.json").unlink(missing_ok=True)  # it says that the town is whole, so it is written last
     town, drives = make_town(seed), make_visits(seed, visits)
     tables, total, done = [], visits * photos_per_visit, 0
@@ -87,7 +91,15 @@ def build_town(
     places = Places.build(root, table, source=root, missing_images="ignore")
     places.save(root / "places.csv")
     write_json(root / "town.json", {**asked, "depth_reach": REACH, "plan": describe_plan(town.plan)})
+    (root / BEGUN).unlink(missing_ok=True)
     return Places.read(root / "places.csv")
+
+
+def _refuse_other_folder(root: Path) -> None:
+    """A town is built over another one, or where one was begun; photos of somebody else stay as they are."""
+    ours = (root / "town.json").is_file() or (root / BEGUN).is_file()
+    if root.is_dir() and not ours and any(not path.name.startswith(".") for path in root.iterdir()):
+        raise InputError(f"{root}: exists and is not a town; choose another folder")
 
 
 def _is_there(root: Path, asked: dict[str, Any]) -> bool:
