@@ -198,8 +198,12 @@ def _check_limits(name: str, value: float, known: About) -> None:
         raise InputError(f"`{name}` {value:g} is not a finite number")
     for limit, keeps, words in limits:
         if limit is not None and not keeps(value, limit):
-            shown = f"{value:g}" if isinstance(value, float) else value
+            shown = f"{value:g}" if isinstance(value, float) else _cut(str(value))
             raise InputError(f"`{name}` {shown} must be {words} {limit:g}")
+
+
+def _cut(digits: str) -> str:
+    return digits if len(digits) <= 24 else f"{digits[:12]}…"
 
 
 def check_choice(name: str, value: str, choices: Iterable[str]) -> None:

@@ -124,7 +124,7 @@ CONVERT = {
     "out is a file": (["x.pth", "--out", "PLACES"], "is a file; give the name of a folder"),
     "out under a file": (["x.pth", "--out", "PLACES/m"], "is a file)"),
     "typo": (["x.pth", "--bakbone", "vgg16"], "No such option: --bakbone (Possible options: --backbone)"),
-    "no file": ([], "Missing argument 'FILE'."),
+    "no file": ([], "Missing argument"),
 }
 
 

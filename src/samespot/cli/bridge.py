@@ -138,7 +138,8 @@ def _parameter(one: Field[Any], hint: Any, flags: Mapping[str, str]) -> inspect.
     shown, metavar = _help(with_flags(told.help, flags), told.metavar, choices(hint, told))
     more: dict[str, Any] = {"help": shown, "rich_help_panel": told.panel or None}
     if kind is Path:
-        more["parser"], metavar = _path, metavar or (one.name.upper() if told.argument else "PATH")
+        more["parser"] = _path
+        metavar = metavar or (flag_of(one) if told.argument else "PATH")
     if metavar:
         more["metavar"] = metavar
     if told.default is not None:
