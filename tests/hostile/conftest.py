@@ -127,6 +127,7 @@ def refused(samespot, world, here):
         said = [line for line in problems(err) if not chatty or line.startswith("samespot: ")]
         assert code == 2, (code, out, err)
         assert len(said) == 1, err
+        assert said[0].startswith("samespot: "), err
         assert "Traceback" not in err
         for phrase in phrases:
             assert phrase in said[0]

@@ -183,7 +183,7 @@ TRAINING = {
     ),
     "run is something else": (
         ["PLACES", "--labels", "LABELS", "--run", "STREET"],
-        "exists and is not a run folder (03.jpg); choose another",
+        "exists and is not a run folder; choose another",
     ),
     "unknown preset": (
         ["PLACES", "--preset", "kitti"],
