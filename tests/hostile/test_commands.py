@@ -183,7 +183,7 @@ TRAINING = {
     ),
     "run is something else": (
         ["PLACES", "--labels", "LABELS", "--run", "STREET"],
-        "exists and is not a run folder; choose another",
+        "exists and is not a run folder",
     ),
     "unknown preset": (
         ["PLACES", "--preset", "kitti"],
