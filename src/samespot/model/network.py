@@ -29,6 +29,7 @@ from samespot.model.checkpoint import listed, read_folder, tensors_digest, write
 from samespot.model.folding import fold_batch_norms
 from samespot.model.netvlad import NetVLAD, cut_for_netvlad
 from samespot.model.pooling import check_pool, make_pool
+from samespot.model.several_maps import join_maps, pool_for
 from samespot.model.weights import Start, start_trunk
 
 FORMAT = 1  # of the model folder
@@ -108,8 +109,13 @@ class PlaceNet(nn.Module):
         update_statistics: bool,
     ) -> None:
         self.backbone, self.pool_name, self.timm_name = backbone, pool, start.trunk.timm_name
-        made = make_pool(pool, start.trunk.channels)
-        trunk = cut_for_netvlad(start.trunk) if isinstance(made, NetVLAD) else start.trunk
+        made: nn.Module
+        if pool == "multi":
+            trunk = join_maps(start.trunk)
+            made = pool_for(trunk)
+        else:
+            made = make_pool(pool, start.trunk.channels)
+            trunk = cut_for_netvlad(start.trunk) if isinstance(made, NetVLAD) else start.trunk
         self.stages, self.pool = trunk.stages, made
         self.descriptor_size = made.size if isinstance(made, NetVLAD) else trunk.channels
         self.preprocessing: Preprocessing = start.preprocessing

@@ -51,7 +51,7 @@ class GeM(nn.Module):
 
 def check_pool(name: str) -> None:
     """Raise for a name that `make_pool` does not know."""
-    if name not in POOLS and netvlad_named(name) is None:
+    if name not in (*POOLS, "multi") and netvlad_named(name) is None:
         raise InputError(
             f"pool {name!r} is not known; choose one of {', '.join(POOLS)}, netvlad16, netvlad64, or netvlad with "
             "another number of clusters"

@@ -20,6 +20,7 @@ from samespot.training.strategies import strategy_named
 
 # the paper's first learning rates: pairs of graded similarity bear ten times the binary one
 GRADED_RATE, BINARY_RATE = 0.1, 0.01
+ADAMW_RATE = 1e-4
 AUTO = "auto"  # batches that fit the loss
 IMAGE_SIZE = (480, 640)  # height, width [pixels]
 # settings that change how fast a run goes or what it reports, never what it learns (micro-batches: but for rounding)
@@ -182,6 +183,13 @@ class TrainingOptions(RunningOptions):
     ap_bins: int = option(
         BINS, "ap: number of bins that similarities are sorted into.", least=2, panel=_BATCHES
     )
+    loss_dims: int = option(
+        0,
+        "Batches of all pairs: compare descriptors whitened to so many dims, as the network would be before it "
+        "learns; 0: as they are.",
+        least=0,
+        panel=_BATCHES,
+    )
     batches: str = option(
         AUTO,
         "Mixture of a batch: A, B, C, D, binary, all, all:C, or fractions such as pos=0.5,soft=0.25,hard=0.25.",
@@ -203,6 +211,12 @@ class TrainingOptions(RunningOptions):
     )
     refill: int = option(10_000, "refill: queries that are shuffled at a time.", least=1, panel=_BATCHES)
     panoramas: bool = option(True, "Learn from panoramas, too.", panel=_BATCHES)
+    apart: float = option(
+        0.0,
+        "Never pair photos taken less than so many seconds apart: they are too easy.",
+        least=0,
+        panel=_BATCHES,
+    )
     seed: int = option(0, "Seed of all that is random.", least=0, panel=_BATCHES)
 
     # a query, a positive and negatives
@@ -225,7 +239,8 @@ class TrainingOptions(RunningOptions):
         None,
         "Learning rate at the start.",
         above=0,
-        default=f"{GRADED_RATE:g}; {BINARY_RATE:g} with binary batches; other losses have their own",
+        default=f"{GRADED_RATE:g}; {BINARY_RATE:g} with binary batches; {ADAMW_RATE:g} with adamw; other losses have "
+        "their own",
         panel=_RATE,
     )
     momentum: float = option(0.0, "sgd: momentum.", least=0, panel=_RATE)
@@ -335,6 +350,8 @@ class TrainingOptions(RunningOptions):
         """The learning rate at the start."""
         if self.learning_rate is not None:
             return self.learning_rate
+        if self.optimiser == "adamw":
+            return ADAMW_RATE
         if self.objective.rate is not None:
             return self.objective.rate
         return BINARY_RATE if strategy_named(self.batches).binary else GRADED_RATE
@@ -385,7 +402,9 @@ class TrainingOptions(RunningOptions):
         if self.optimiser != "sgd":
             ineffective(typed, ("momentum",), f"with `optimiser={self.optimiser}`")
         if not strategy_named(self.batches).all_pairs:
-            ineffective(typed, ("class_weights",), f"with `batches={self.batches}`, only with all")
+            ineffective(
+                typed, ("class_weights", "loss_dims"), f"with `batches={self.batches}`, only with all"
+            )
         self._refuse_of_other_losses(typed)
         if self.order != "refill":
             ineffective(typed, ("refill",), f"with `order={self.order}`")
@@ -396,7 +415,9 @@ class TrainingOptions(RunningOptions):
     def _refuse_of_other_losses(self, typed: set[str]) -> None:
         with_loss = f"with `loss={self.loss}`"
         if self.kind == "tuples":
-            ineffective(typed, ("batches", "order", "refill"), f"{with_loss}, whose tuples are mined")
+            ineffective(
+                typed, ("batches", "order", "refill", "apart"), f"{with_loss}, whose tuples are mined"
+            )
         else:
             tuples = ("negatives", "mining", "mine_every", "mine_pool")
             ineffective(typed, tuples, f"{with_loss}, only with {', '.join(loss_names('tuples'))}")
