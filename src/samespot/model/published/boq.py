@@ -29,7 +29,7 @@ MODELS = (
     Published(
         name="boq",
         paper=PAPER,
-        backbone="resnet50.tv_in1k",
+        backbone="resnet50",
         pool="boq16384",
         dims=16384,
         image_size=(384, 384),

@@ -38,7 +38,7 @@ def variant(
     return Published(
         name=family if first else f"{family}-{trunk.lower()}-{size}",
         paper=paper,
-        backbone=f"{trunk.lower()}.tv_in1k",
+        backbone=trunk.lower(),
         pool=f"cosplace{size}",
         dims=size,
         image_size=(480, 640),

@@ -22,7 +22,7 @@ def _model(size: int) -> Published:
     return Published(
         name="mixvpr" if size == 4096 else f"mixvpr-{size}",
         paper="Ali-bey et al., MixVPR: Feature Mixing for Visual Place Recognition, WACV 2023",
-        backbone="resnet50.tv_in1k",
+        backbone="resnet50",
         pool=f"mixvpr{size}",
         dims=size,
         image_size=(320, 320),
