@@ -127,14 +127,8 @@ def _answer(model: Published, target: Path, partial: Path, mark: Path) -> Iterat
     if partial.is_file() and known and not known.startswith("W/"):
         headers |= {"Range": f"bytes={partial.stat().st_size}-", "If-Range": known}
     try:
-        answer = urllib.request.urlopen(
-            urllib.request.Request(address, headers=headers), timeout=ANSWERS_WITHIN
-        )
+        answer = _open(address, headers, partial)
     except urllib.error.HTTPError as error:
-        if (
-            error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE
-        ):  # it was whole, or longer than it should be
-            partial.unlink(missing_ok=True)
         raise InputError(
             _by_hand(model, target, f"the server answered {error.code} {error.reason}")
         ) from None
@@ -145,6 +139,19 @@ def _answer(model: Published, target: Path, partial: Path, mark: Path) -> Iterat
         raise InputError(_by_hand(model, target, f"it cannot be reached: {error}")) from None
     with answer:
         yield answer
+
+
+def _open(address: str, headers: dict[str, str], partial: Path) -> Any:
+    try:
+        return urllib.request.urlopen(
+            urllib.request.Request(address, headers=headers), timeout=ANSWERS_WITHIN
+        )
+    except urllib.error.HTTPError as error:
+        if error.code != http.client.REQUESTED_RANGE_NOT_SATISFIABLE or not partial.is_file():
+            raise
+    partial.unlink()  # as long as the file or longer: it cannot go on
+    plain = {name: value for name, value in headers.items() if name not in ("Range", "If-Range")}
+    return _open(address, plain, partial)
 
 
 def _read(answer: Any) -> bytes:
