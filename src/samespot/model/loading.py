@@ -81,5 +81,5 @@ def _size(name: str, words: str, size: str) -> tuple[int, int]:
 def _refuse_weights(weights: str | Path | None, what: str) -> None:
     if weights is not None:
         raise InputError(
-            f"`weights` does nothing for {what}, which holds its own; give it with a model by name"
+            f"`weights` has no effect on {what}, which holds its own; give it with a model by name"
         )

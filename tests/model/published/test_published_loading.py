@@ -122,7 +122,7 @@ def test_weights_go_with_a_name_only(file, tmp_path):
     net = PlaceNet("resnet18", pretrained=False, image_size=(64, 64))
     folder = net.save(tmp_path / "model")
     for model in (net, folder):
-        with pytest.raises(InputError, match="`weights` does nothing for"):
+        with pytest.raises(InputError, match="`weights` has no effect on"):
             load_model(model, weights=file)
 
 

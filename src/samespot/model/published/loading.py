@@ -30,6 +30,7 @@ def load_published(
     model.check_size(size)  # before a download
     path = local_file(model, progress) if weights is None else Path(weights)
     tensors = read_checkpoint(path)
+    _refuse_kind(model, tensors, path)
     digest = file_digest(path)
     if weights is None and model.weights.sha256 not in (None, digest):
         raise InputError(
@@ -62,9 +63,6 @@ def fill(
     path: str | Path,
 ) -> None:
     """Put the authors' tensors into their places; one line where they do not fit."""
-    for beginning, reason in (model.refused or {}).items():
-        if any(name.startswith(beginning) for name in tensors):
-            raise InputError(f"{path}: {reason}")
     named = {
         ours: tensor for theirs, tensor in tensors.items() if (ours := model.our_name(theirs)) is not None
     }
@@ -77,3 +75,9 @@ def fill(
     if broken:
         raise InputError(f"{path}: not finite: {listed(broken)}; the file is damaged")
     net.load_state_dict({**state, **{places[name]: tensor for name, tensor in named.items()}})
+
+
+def _refuse_kind(model: Published, tensors: Mapping[str, Tensor], path: str | Path) -> None:
+    for beginning, reason in (model.refused or {}).items():
+        if any(name.startswith(beginning) for name in tensors):
+            raise InputError(f"{path}: {reason}")
