@@ -56,6 +56,7 @@ class ModelDescription:
     source: str
     paper: str | None = None
     family: str | None = None  # the model that it is a variant of
+    address: str | None = None  # of the weights
     sha256: str | None = None  # of the weights, where a source tells it
     images_per_second: float | None = None  # where it was measured
 
@@ -102,6 +103,7 @@ def _published(model: Published) -> ModelDescription:
         model.page,
         model.paper,
         model.family,
+        model.weights.address,
         model.weights.sha256,
     )
 
