@@ -1,4 +1,4 @@
-"""`python docs/catalogue.py` writes docs/protocols.md from the protocols, and the table of docs/models.md from the models.
+"""`python docs/catalogue.py` writes docs/protocols.md and the table of docs/models.md, from what they are about.
 
 A test keeps both true.
 """

@@ -46,7 +46,8 @@ def describe(typed: dict[str, Any]) -> Any:
         console.notes_of(table)
         console.descriptors_table(described)
         console.files_written([asked.out])
-        console.next_step("evaluate", of_model["model"], "--map", asked.places)
+        own = () if named.weights is None else ("--weights", named.weights)
+        console.next_step("evaluate", named.model, *own, "--map", asked.places)
     return described.meta
 
 

@@ -58,7 +58,7 @@ def _off_the_shelf(name: str, words: str, size: str, weights: str | Path | None)
         near = difflib.get_close_matches(words, [one.name for one in list_models()], n=3)
         hint = f"did you mean {' or '.join(near)}?" if near else "`samespot models` lists them"
         raise InputError(
-            f"{name}: no such folder, and no model of that name; give a model or run folder, or a model by name such"
+            f"{name}: no such folder, and no network of that name; give a model or run folder, or a model by name such"
             f" as megaloc or resnet50-gem ({hint})"
         )
     image_size = _size(name, words, size) if size else OFF_THE_SHELF_SIZE
