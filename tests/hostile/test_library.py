@@ -161,7 +161,7 @@ CALLS = {
     ),
     "an unknown pool": (
         lambda w: samespot.PlaceNet("resnet18", "mean", pretrained=False),
-        "pool 'mean' is not known; choose one of gap, gem, max, netvlad16,",
+        "pool 'mean' is not known; choose one of gap, gem, max, multi, netvlad64,",
     ),
     "an unknown backbone": (
         lambda w: samespot.PlaceNet("alexnet9000", pretrained=False),

@@ -180,7 +180,7 @@ def test_typed_epochs_replace_the_pairs_between_drops():
         ("msls", {"order": "uniform", "refill": 100}, "`refill` has no effect with `order=uniform`"),
         *(
             (None, {"model": "m", name: word}, f"`{name}` has no effect with `model`")
-            for name, word in {"backbone": "vgg16", "pool": "gap", "weights": "w", "pretrained": "no"}.items()
+            for name, word in {"backbone": "vgg16", "pool": "gap", "pretrained": "no"}.items()
         ),
     ],
 )

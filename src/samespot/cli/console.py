@@ -24,7 +24,6 @@ from samespot.files import write_whole
 from samespot.overlap.rules import words_of
 
 if TYPE_CHECKING:  # a line about a typo must not wait for pandas and torch
-    from samespot.model.catalogue import ModelDescription
     from samespot.places.catalogue import DataSet, Finding
     from samespot.places.table import Places
     from samespot.retrieval.descriptors import Descriptors
@@ -284,18 +283,6 @@ def refuse_absent_gpu(device: str) -> None:
 def first_process() -> bool:
     """Whether this is the process that prints, of those that torchrun started."""
     return os.environ.get("RANK", "0") == "0"
-
-
-def models_table(found: Sequence[ModelDescription]) -> None:
-    """What can be had by name. Narrow terminals fold the source."""
-    grid = Table(title="Models by name", title_justify="left", title_style="bold", box=SIMPLE)
-    for name in ("name", "dims", "here", "licence of the weights", "source"):
-        grid.add_column(name, overflow="fold", no_wrap=name == "name")
-    for one in found:
-        here = "[green]yes[/]" if one.here else "[dim]no[/]"
-        grid.add_row(f"[cyan]{one.name}[/]", f"{one.dims:,}", here, plain(one.licence), plain(one.source))
-    out.print(grid)
-    out.print("[dim]Any trunk of timm works, too: `samespot describe convnext_tiny-gem@224x224 …`[/]")
 
 
 def training_table(result: TrainingResult) -> None:

@@ -107,12 +107,14 @@ def run_evaluation(
     reranked: RerankOptions | None = None,
     *,
     cases: list[Case] | None = None,
+    weights: Path | None = None,
     progress: Progress | None = None,
 ) -> Evaluated:
-    """The same with options that are read. cases: those of the protocol, where they were opened before."""
+    """The same with options that are read. cases: those of the protocol, where they were opened before. weights: of a
+    model by name."""
     describing, reranked = describing or DescribeOptions(), reranked or RerankOptions()
     device_named(describing.device)  # an absent GPU should show before any work is done
-    net = load_model(model)
+    net = load_model(model, weights=weights, progress=progress)
     given = None if asked.whiten_with is None else GivenWhitening.load(asked.whiten_with)
     if given is not None:  # a wrong file should show before photos are described
         given.refuse_other_size(net.descriptor_size)

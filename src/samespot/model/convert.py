@@ -11,9 +11,7 @@ import math
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -21,7 +19,7 @@ from samespot.errors import InputError
 from samespot.images.preprocess import Preprocessing
 from samespot.model.backbone import build_trunk
 from samespot.model.catalogue import TRUNKS
-from samespot.model.checkpoint import listed, read_tensors
+from samespot.model.checkpoint import listed, read_checkpoint
 from samespot.model.netvlad_files import (
     BACKBONE,
     Projection,
@@ -57,7 +55,7 @@ def convert(
         net, projection = netvlad_from_matlab(path, image_size)
         _refuse_other_wishes(net, backbone, pool, path)
     else:
-        tensors = _read_checkpoint(path)
+        tensors = read_checkpoint(path)
         if is_netvlad_checkpoint(tensors):
             net, projection = netvlad_from_tensors(tensors, path, image_size)
             _refuse_other_wishes(net, backbone, pool, path)
@@ -65,15 +63,6 @@ def convert(
             net = _reference_net(tensors, path, backbone, pool, image_size)
     net.save(out)
     return net, projection
-
-
-def _read_checkpoint(path: str | Path) -> dict[str, Tensor]:
-    """The named tensors. Recalls lie beside them as numpy's numbers, which are safe to read."""
-    scalar: Any = np.float64(0).__reduce__()[0]
-    numbers = [np.dtype, np.dtypes.Float64DType, np.dtypes.Float32DType, np.dtypes.Int64DType]
-    names = ["numpy.core.multiarray.scalar", "numpy._core.multiarray.scalar"]  # numpy 1 and 2
-    with torch.serialization.safe_globals([*numbers, *((scalar, name) for name in names)]):
-        return read_tensors(path)[0]
 
 
 def _refuse_other_wishes(net: PlaceNet, backbone: str | None, pool: str | None, path: str | Path) -> None:

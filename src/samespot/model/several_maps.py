@@ -15,7 +15,6 @@ from torch.nn import functional
 
 from samespot.errors import InputError
 from samespot.model.backbone import Trunk
-from samespot.model.pooling import GeM
 
 # families whose maps are never negative; those of others count their negative half, too
 RECTIFIED = ("vgg", "resnet", "resnext", "wide_resnet", "regnet")
@@ -57,9 +56,8 @@ def join_maps(trunk: Trunk) -> Trunk:
         joining.add_module(key, layer)
     joining.signed = not trunk.timm_name.startswith(RECTIFIED)
     joining.groups = _groups(trunk, joining)
-    return replace(
-        trunk, stages=nn.ModuleDict(dict([*before, (name, joining)])), channels=sum(joining.groups)
-    )
+    stages = nn.ModuleDict(dict([*before, (name, joining)]))
+    return replace(trunk, stages=stages, channels=sum(joining.groups), groups=joining.groups)
 
 
 def _groups(trunk: Trunk, joining: JoiningStage) -> tuple[int, ...]:
@@ -72,27 +70,3 @@ def _groups(trunk: Trunk, joining: JoiningStage) -> tuple[int, ...]:
     trunk.stages.train(training)
     between = [first.shape[1]] if trunk.timm_name.startswith(("tf_efficientnet", "efficientnet")) else []
     return (trunk.channels, *(halves * channels for channels in [entering.shape[1], *between]))
-
-
-class PooledMaps(GeM):
-    """(n, sum of groups, h, w) -> (n, sum of groups): GeM of the first map and means of the others, each of length 1.
-
-    A `GeM`, so the name of its weight stays.
-    """
-
-    def __init__(self, groups: tuple[int, ...]) -> None:
-        super().__init__()
-        self.groups = groups
-
-    def forward(self, features: Tensor) -> Tensor:
-        last, *before = torch.split(features, list(self.groups), dim=1)
-        with torch.autocast(features.device.type, enabled=False):
-            parts = [super().forward(last), *(one.float().mean(dim=(-2, -1)) for one in before)]
-            return torch.cat([functional.normalize(part, dim=1) for part in parts], dim=1)
-
-
-def pool_for(trunk: Trunk) -> PooledMaps:
-    """The pooling of what `join_maps` made of a trunk."""
-    joining = list(trunk.stages.values())[-1]
-    assert isinstance(joining, JoiningStage)
-    return PooledMaps(joining.groups)

@@ -155,7 +155,7 @@ class Loop:
     def go(self, resume: bool, net: PlaceNet | None, shared: dict[str, Source] | None) -> TrainingResult:
         self.folder.refuse_another_run(resume)
         torch.manual_seed(self.options.seed)
-        net = net or build_net(self.options)
+        net = net or build_net(self.options, self.progress)
         self.options = self.options.of_network(net)
         state = self.folder.open(resume, self.options, self.sets, self.validation)
         if self.folder.writes:

@@ -139,7 +139,9 @@ class TrainingOptions(RunningOptions):
         panel=_NETWORK,
     )
     pool: str = option(
-        "gem", "Pooling: gem, gap, max, or netvlad64 with any number of clusters.", panel=_NETWORK
+        "gem",
+        "Pooling: gem, gap, max, multi, netvlad64 with any number of clusters, or salad, boq8192, ...",
+        panel=_NETWORK,
     )
     pretrained: bool | str = option(
         True,
@@ -149,9 +151,13 @@ class TrainingOptions(RunningOptions):
         metavar="hub|wheel|yes|no",
         panel=_NETWORK,
     )
-    weights: str | None = option(None, "File with weights of the trunk to start from.", panel=_NETWORK)
+    weights: str | None = option(
+        None, "File with weights to start from: of the trunk, or of a `model` by name.", panel=_NETWORK
+    )
     model: str | None = option(
-        None, "Model or run folder to start from; its image size and margin are kept.", panel=_NETWORK
+        None,
+        "Model to start from: a model or run folder, or a name such as megaloc. Its image size and margin are kept.",
+        panel=_NETWORK,
     )
     train_blocks: int | Literal["all"] = option(
         2,
@@ -409,8 +415,8 @@ class TrainingOptions(RunningOptions):
         if self.order != "refill":
             ineffective(typed, ("refill",), f"with `order={self.order}`")
         if self.model is not None:
-            network = ("backbone", "pool", "weights", "pretrained")
-            ineffective(typed, network, "with `model`, whose folder holds a whole network")
+            network = ("backbone", "pool", "pretrained")
+            ineffective(typed, network, "with `model`, which is a whole network")
 
     def _refuse_of_other_losses(self, typed: set[str]) -> None:
         with_loss = f"with `loss={self.loss}`"
