@@ -26,9 +26,9 @@ from samespot.overlap.task import preset_tasks
 from samespot.places.table import Places
 from samespot.retrieval.describe import describe
 from samespot.retrieval.search import search
-from samespot.retrieval.whitening import Whitening
 from samespot.training.network import build_net
 from samespot.training.options import preset_options
+from samespot.whitening.whitening import Whitening
 
 Floats = NDArray[np.float64]
 SIZES = (64, 128, 256, 512)

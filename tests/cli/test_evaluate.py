@@ -26,7 +26,7 @@ from samespot.places.catalogue import protocol_names
 from samespot.places.msls import SUBTASKS
 from samespot.retrieval import describe
 from samespot.retrieval.descriptors import Descriptors
-from samespot.retrieval.whitening import Whitening
+from samespot.whitening.whitening import Whitening
 
 
 @pytest.fixture(scope="module")

@@ -28,6 +28,7 @@ class ModelOption(Options):
 class DescribedOptions(Options):
     places: Path = option(..., f"Images: {SOURCE}.", argument=True)
     out: Path = option(Path("descriptors"), "Folder for the descriptors.", writes="folder")
+    whiten: bool = option(False, "Whiten them by the model's own whitening.", switch=True)
 
 
 @command(app, ModelOption, DescribedOptions, ReadOptions, DescribeOptions)
@@ -46,7 +47,7 @@ def describe(typed: dict[str, Any]) -> Any:
     table = open_places(asked.places, **ReadOptions.of(reading).to_dict())
     net = load_model(ModelOption.of(of_model).model)
     with console.progress_bar() as progress:
-        described = describe_places(net, table, asked.out, progress=progress, **how)
+        described = describe_places(net, table, asked.out, whiten=asked.whiten, progress=progress, **how)
     if console.first_process():
         console.notes_of(table)
         console.descriptors_table(described)

@@ -27,6 +27,7 @@ def build_net(options: TrainingOptions) -> PlaceNet:
             margin=options.margin,
         )
     net = load_model(options.model)
+    net.whitening = None  # it was fitted to the network as it was
     net.set_train_blocks(options.train_blocks)
     settled = options.of_network(net)
     assert settled.image_size is not None
