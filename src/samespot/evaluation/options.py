@@ -166,8 +166,10 @@ class EvaluateOptions(Options):
             ineffective(typed, _in_panel(_OWN), why)
         else:
             ineffective(typed, ("root", *_in_panel(_PROTOCOL)), "without a protocol")
-        if not any(recipe.fitted and recipe.how != "learned" for recipe in self.whiten):
-            ineffective(typed, ("whiten_on",), "without `whiten`, and a size that is fitted here")
+        if not self.whiten:
+            ineffective(typed, ("whiten_on",), "without `whiten`")
+        if all(recipe.how in ("learned", "model") for recipe in self.whiten):
+            ineffective(typed, ("whiten_on",), "on a learned whitening or the model's own")
         if self.train is None:
             ineffective(typed, ("train_split",), "without `train`")
             if self.whiten_on in ("train", "both"):

@@ -37,7 +37,12 @@ class Recipe:
         if not colon and not size.isdecimal() and size != "full":
             size, way = "full", size
         how, equals, share = (way or "pca").partition("=")
-        if how not in get_args(How) or (colon and not way) or (equals and how not in ("damped", "learned")):
+        if (
+            not word
+            or how not in get_args(How)
+            or (colon and not way)
+            or (equals and how not in ("damped", "learned"))
+        ):
             raise InputError(f"{word!r} is no way to whiten; write {GRAMMAR}")
         if size != "full" and not (size.isdecimal() and int(size) > 0):
             raise InputError(f"{size!r} is no number of dims; write {GRAMMAR}")

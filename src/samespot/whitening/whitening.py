@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -169,6 +169,10 @@ class Whitening:
             )
         return replace(self, damping=checked_damping(damping))
 
+    def rounded(self, dtype: Literal["float32", "float16"] = "float32") -> Whitening:
+        """Axes in fewer digits, for a file of half the size, or a quarter."""
+        return replace(self, axes=self.axes.astype(dtype).astype(np.float64))
+
     def __call__(self, vectors: Vectors, dims: int | None = None) -> NDArray[np.float32]:
         """(n, d) -> (n, dims) float32 unit rows; all-zero rows stay zero. dims: all that it has by default."""
         dims = self.rank if dims is None else dims
@@ -276,7 +280,7 @@ class Whitening:
             "left_out": str(self.left_out),
             "samespot": self.version,
         }
-        tensors = {name: np.ascontiguousarray(getattr(self, name)) for name in _TENSORS}
+        tensors = {name: _in_few_bytes(getattr(self, name)) for name in _TENSORS}
         return files.write(Path(path), tensors, about)
 
     @classmethod
@@ -302,6 +306,16 @@ class Whitening:
             raise InputError(f"{path}: the whitening lacks {error}; fit it again") from None
         _check_loaded(whitening, path)
         return whitening
+
+
+def _in_few_bytes(values: NDArray[np.float64]) -> NDArray[Any]:
+    """The same numbers, in the shortest format that holds them all."""
+    for dtype in (np.float16, np.float32):
+        with np.errstate(over="ignore"):
+            short = values.astype(dtype)
+        if np.array_equal(short, values):
+            return np.ascontiguousarray(short)
+    return np.ascontiguousarray(values)
 
 
 def _version() -> str:
