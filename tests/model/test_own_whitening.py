@@ -153,6 +153,13 @@ def test_it_is_a_variant_of_an_evaluation(net, street, tmp_path):
     np.testing.assert_array_equal(done.found[f"5 {ours}"][0].rows[:, 0], alike.argmax(axis=1))
 
 
+def test_it_is_measured_where_nothing_is_asked_for(net, street):
+    done = evaluate(net, map=street, within="150m", device="cpu")
+    assert [one.dims for one in done.evaluation.variants] == [net.descriptor_size, 5]
+    done = evaluate(net, map=street, within="150m", device="cpu", whiten=2)
+    assert [one.name for one in done.evaluation.variants][1:] == ["2 whitened on the map"]
+
+
 def test_by_the_command_line(net, street, samespot, tmp_path):
     net.save(tmp_path / "m")
     street.save(street.root / "places.csv")

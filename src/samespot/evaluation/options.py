@@ -35,9 +35,10 @@ class EvaluateOptions(Options):
 
     whiten: tuple[Recipe, ...] = option(
         (),
-        "Also whiten the descriptors to these sizes, such as 32,64 (PCA), 256:damped, 256:learned, full:damped, auto"
-        " (256:damped), or model (the model's own).",
+        "Also whiten the descriptors to these sizes, such as 32,64 (PCA), 256:damped, 256:learned, full:damped; auto"
+        " (256:damped) or model (the model's own).",
         parse=parse_recipes,
+        default="the model's own, if it has one",
         metavar="SIZES",
         panel=_WHITENING,
     )

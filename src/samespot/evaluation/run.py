@@ -232,8 +232,9 @@ def _model_facts(model: Any, net: PlaceNet) -> dict[str, Any]:
 
 
 def _given(asked: EvaluateOptions, net: PlaceNet) -> list[GivenWhitening]:
-    """The model's own whitening, and that of a file, where they are asked for."""
-    given = [GivenWhitening.of_model(net)] if any(one.how == "model" for one in asked.whiten) else []
+    """The model's own whitening, where it is asked for or nothing is, and that of a file."""
+    own = any(one.how == "model" for one in asked.whiten) or (net.whitening is not None and not asked.whiten)
+    given = [GivenWhitening.of_model(net)] if own else []
     given += [GivenWhitening.load(asked.whiten_with)] if asked.whiten_with is not None else []
     for one in given:
         one.refuse_other_size(net.descriptor_size)

@@ -59,10 +59,10 @@ class GivenWhitening:
         return self.whitening.fitted_on or "not known"
 
     def sizes(self, recipes: Sequence[Recipe]) -> list[int]:
-        """Those asked for that it has; of a file then all that it has."""
-        asked = self.asked(recipes)
-        there = [dims for dims in asked if dims <= self.whitening.rank]
-        return list(dict.fromkeys(there if self.name == OWN else [*there, self.whitening.rank]))
+        """Those asked for that it has; all that it has of a file, and where nothing is asked for."""
+        there = [dims for dims in self.asked(recipes) if dims <= self.whitening.rank]
+        whole = [] if self.name == OWN and recipes else [self.whitening.rank]
+        return list(dict.fromkeys([*there, *whole]))
 
     def asked(self, recipes: Sequence[Recipe]) -> list[int]:
         """The model's own is asked for by name; a file is measured in the sizes of PCA as well."""
