@@ -3,11 +3,11 @@
     python benchmarks/whitening.py --data DATA [--keep FOLDER] [MODEL ...]
     python benchmarks/whitening.py --data DATA --why
 
-A model is what `load_model` takes, or an npz file with the `descriptors` of all photos in the order of places.csv; by
-default EfficientNet-Lite0 as ImageNet leaves it. For each, R@1, R@5 and R@10 on campus-east of each whitening, and the
-difference in R@5 to the plain descriptor, and to PCA of the same size and photos, with its interval (paired bootstrap
-over queries). Then R@5 on small maps, cut out of the west of the campus. `--keep` holds descriptors, so that a second
-run reads no photo.
+A model is what `load_model` takes, or an npz file with the `descriptors` of all photos in the order of places.csv, or
+of the `rows` that it tells; by default EfficientNet-Lite0 as ImageNet leaves it. For each, R@1, R@5 and R@10 on
+campus-east of each whitening, and the difference in R@5 to the plain descriptor, and to PCA of the same size and photos,
+with its interval (paired bootstrap over queries). Then R@5 on small maps, cut out of the west of the campus. `--keep`
+holds descriptors, so that a second run reads no photo.
 
 PCA whitening divides each direction by its standard deviation, so all count the same afterwards. That helps where
 every direction says something of the place. `--why` prints for each group of directions of VGG16 whether it does: the
@@ -37,11 +37,11 @@ from samespot.evaluation.results import Variant
 from samespot.evaluation.run import evaluate_cases
 from samespot.evaluation.variants import Other
 from samespot.model.loading import load_model
-from samespot.overlap.rules import label_within
+from samespot.overlap.rules import Sectors, label_within
 from samespot.overlap.task import preset_tasks
 from samespot.places.campus import may_match
 from samespot.places.table import Places
-from samespot.retrieval import exclusion
+from samespot.retrieval.damping_choice import Known, choose_damping
 from samespot.retrieval.describe import describe
 from samespot.retrieval.descriptors import Descriptors
 from samespot.retrieval.search import search
@@ -53,11 +53,11 @@ from samespot.whitening.whitening import Whitening
 Floats = NDArray[np.float64]
 MODELS = ("efficientnet_lite0-gem@192x256",)
 WAYS = "128,256,512,full,128:damped,256:damped,512:damped,full:damped,256:learned,full:learned"
+VIEW = (90.0, 30.0)  # [degrees] and [m] of its graded truth
 FOUND = (15.0, 30.0)  # [m] and [degrees] of campus-east
 SMALL_MAPS = {20: 30, 50: 20, 100: 12, 300: 6, 700: 3}  # photos of a map: how many such maps
 SIZES = (64, 128, 256, 512)
 DAMPING = (0.0, 0.001, 0.01, 0.1, 0.3)
-STRENGTHS = (0.3, 1.0, 2.0, 3.0, 5.0, 10.0, 30.0)
 GROUPS = ((0, 16), (16, 64), (64, 128), (128, 256), (256, 384), (384, 512))
 FITTED_ON = (600, 1200, 2400, None)
 TOP = 5
@@ -94,10 +94,13 @@ def name_of(model: str) -> str:
 
 
 def vectors_of(model: str, places: Places, given: argparse.Namespace) -> Floats:
-    """(photos, dims) of all photos of the campus."""
+    """(photos, dims) of all photos of the campus; zero where a file has none of the west."""
     if model.endswith(".npz"):
         with np.load(model) as there:
-            return np.asarray(there["descriptors"], dtype=np.float64)
+            found = np.asarray(there["descriptors"], dtype=np.float64)
+            whole = np.zeros((len(places), found.shape[1]))
+            whole[there["rows"] if "rows" in there else slice(None)] = found
+            return whole
     folder = None if given.keep is None else given.keep / name_of(model)
     return np.asarray(describe(load_model(model), places, folder, device=given.device).vectors, np.float64)
 
@@ -114,22 +117,26 @@ def measured(root: Path, places: Places, vectors: Floats) -> dict[str, Any]:
 
     cases = protocol_named("campus-east").cases(root)
     training = next(preset_tasks("campus", root, "error")).queries
+    west = described(training, "training").vectors
+    known = bool(west.any())
+    ways = [one for one in parse_recipes(WAYS) if known or one.how != "learned"]
     done = evaluate_cases(
         protocol_named("campus-east"),
         cases,
         described,
         margin=0.5,
         model={},
-        options=EvaluateOptions(protocol="campus-east", whiten=parse_recipes(WAYS), acceptance=False),
-        other=Other("training photos", training),
+        options=EvaluateOptions(protocol="campus-east", whiten=tuple(ways), acceptance=False),
+        other=Other("training photos", training) if known else None,
         whiten_to_span=True,
         calibrate=False,
-    ).evaluation
-    scores = {one.name: per_query_scores(one, done)[f"R@{TOP}"] for one in done.variants}
+    )
+    evaluation = done.evaluation
+    scores = {one.name: per_query_scores(one, evaluation)[f"R@{TOP}"] for one in evaluation.variants}
 
     def line(one: Variant) -> dict[str, Any]:
         pca = replace(one, whitened_how="").name
-        against = {"plain": done.variant().name, "PCA": pca} if one.whitened_on else {}
+        against = {"plain": evaluation.variant().name, "PCA": pca} if one.whitened_on else {}
         return {
             **{f"R@{k}": round(100 * one.metrics[f"R@{k}"].value, 1) for k in (1, 5, 10)},
             **{
@@ -139,12 +146,11 @@ def measured(root: Path, places: Places, vectors: Floats) -> dict[str, Any]:
             },
         }
 
-    chosen = left_out_choice(cases[0], described(cases[0].places, "map").vectors)
     return {
         "dims": int(vectors.shape[1]),
-        "east": {one.name: line(one) for one in done.variants},
-        "damping chosen on the map": chosen,
-        "small maps": small_maps(training, described(training, "training").vectors),
+        "east": {one.name: line(one) for one in evaluation.variants},
+        "damping": {f"{one.fitted_on}, {one.how}": one.damping for one in done.whitenings if one.damping},
+        "small maps": small_maps(training, west) if known else {},
     }
 
 
@@ -152,29 +158,6 @@ def difference(one: Floats, other: Floats) -> list[float]:
     """In points, with its interval."""
     apart = paired_bootstrap(one, other)
     return [round(100 * x, 1) for x in (apart.value, apart.low, apart.high)]
-
-
-def left_out_choice(case: Case, vectors: Floats) -> dict[str, Any]:
-    """The damping that finds most map photos among the other ones, queries unseen, and what it finds of the queries."""
-    whitening = Whitening.fit(vectors, "the map")
-    right, own_minute = among_themselves(case.places)
-    found = {}
-    for strength in STRENGTHS:
-        whitened = whitening.damped(strength)(vectors)
-        rows = search(whitened, whitened, TOP, excluded=own_minute).rows
-        found[f"{strength:g}"] = round(100 * recall_at_k(rows, right, [TOP])[TOP], 1)
-    return {"best": max(found, key=lambda word: found[word]), "R@5 of map photos": found}
-
-
-def among_themselves(places: Places) -> tuple[list[Any], Any]:
-    """Of each photo those that count as found, and those of its own minute, which are never retrieved."""
-    near = label_within(places, places, *FOUND)
-    right = [near.row(i)[0] for i in range(len(places))]
-    right = [rows[may_match(places, places, i, rows.astype(np.int64))] for i, rows in enumerate(right)]
-    minutes = places.table["time"].to_numpy(dtype=str)
-    same = [np.flatnonzero(minutes == minute) for minute in minutes]
-    starts = np.cumsum([0, *(len(rows) for rows in same)])
-    return right, exclusion.pairs(starts, np.concatenate(same), (len(places), len(places)))
 
 
 def small_maps(places: Places, vectors: Floats) -> dict[str, Any]:
@@ -202,8 +185,9 @@ def of_small_map(places: Places, vectors: Floats, here: Any, asked: Any) -> dict
     fitted = Whitening.fit(vectors[here], "the map")
     ways: dict[str, Callable[[Floats], Any]] = {"plain": lambda x: x, "PCA, all dims": fitted}
     ways["PCA, 256"] = lambda x: fitted(x, min(256, fitted.rank))
-    ways["damped, 256"] = lambda x: fitted.damped()(x, min(256, fitted.rank))
-    ways["damped, all dims"] = fitted.damped()
+    damped = choose_damping(fitted, [Known(vectors[here], map_)], Sectors(*VIEW))
+    ways["damped, 256"] = lambda x: damped(x, min(256, fitted.rank))
+    ways["damped, all dims"] = damped
     found = {}
     for name, way in ways.items():
         ranks = first_hit(search(way(vectors[asked]), way(vectors[here]), TOP).rows, right)
@@ -218,11 +202,9 @@ def tell(result: dict[str, Any]) -> None:
         for name, row in one["east"].items():
             apart = [words(row.get(f"minus {other}")) for other in ("plain", "PCA")]
             print(f"| {name} | {row['R@1']} | {row['R@5']} | {row['R@10']} | {' | '.join(apart)} |")
-        chosen = one["damping chosen on the map"]
-        found = ", ".join(f"{strength}: {value}" for strength, value in chosen["R@5 of map photos"].items())
-        print(
-            f"\nmap photos looked up among the others, all dims, R@5 by damping: {found}; best {chosen['best']}"
-        )
+        print(f"\ndamped means: {', '.join(one['damping'])}")
+        if not one["small maps"]:
+            continue
         names = list(next(iter(one["small maps"].values())))
         print(f"\n| photos of the map | {' | '.join(names)} |\n|{'---|' * (len(names) + 1)}")
         for size, row in one["small maps"].items():

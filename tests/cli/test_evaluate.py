@@ -428,7 +428,7 @@ def test_whitening_damped_and_learned(samespot, model, tmp_path):
     result, out, err = by_protocol(samespot, model, tmp_path, "campus-east", *words, *train)
     kinds = [
         "2 whitened on the map",
-        "5 whitened on the map, damping 2",
+        "5 whitened on the map, damped",
         "5 whitened on the map, damping 0.5",
     ]
     kinds = ["96", *kinds, "3 whitened on training places, learned"]
@@ -438,7 +438,7 @@ def test_whitening_damped_and_learned(samespot, model, tmp_path):
     assert "whitened on the map to at most 5 dims: its images span no more" in " ".join(err.split())
     assert sorted(path.name for path in (tmp_path / "e").glob("whitening-*")) == [
         "whitening-the-map-damping-0.5.safetensors",
-        "whitening-the-map-damping-2.safetensors",
+        "whitening-the-map-damping-3.safetensors",
         "whitening-the-map.safetensors",
         "whitening-training-places-learned.safetensors",
     ]

@@ -70,18 +70,18 @@ def test_every_way_is_a_variant_named_by_it(world):
     assert names(done) == [
         "16",
         f"4 {on_map}",
-        f"4 {on_map}, damping 2",
-        f"16 {on_map}, damping 2",  # auto: 256, or as many as there are
+        f"4 {on_map}, damped",
+        f"16 {on_map}, damped",  # auto: 256, or as many as there are
         f"16 {on_map}, damping 0.3",
         f"4 {on_train}",
-        f"4 {on_train}, damping 2",
-        f"16 {on_train}, damping 2",
+        f"4 {on_train}, damped",
+        f"16 {on_train}, damped",
         f"16 {on_train}, damping 0.3",
         f"4 {on_train}, learned",
     ]
-    assert done.evaluation.variants[2].title == f"4 dims, {on_map}, damping 2"
+    assert done.evaluation.variants[2].title == f"4 dims, {on_map}, damped"
     assert [(one.fitted_on, one.how) for one in done.whitenings] == [
-        *((on, how) for on in ("the map", "training places") for how in ("", "damping 2", "damping 0.3")),
+        *((on, how) for on in ("the map", "training places") for how in ("", "damping 3", "damping 0.3")),
         ("training places", "learned"),
     ]
     assert "whitened on the map to at most 16 dims: its images span no more" in done.notes
@@ -118,24 +118,38 @@ def test_queries_do_not_count(world):
     assert [w.digest() for w in one.whitenings] == [w.digest() for w in other.whitenings]
 
 
+def test_how_much_is_chosen_on_a_map_that_no_query_is_in(world):
+    """A map looked up in itself is asked for what it was chosen on: then, as on training places, it is the usual."""
+    case, describe, train = world
+    said = "whitening on the map: damping 3, chosen on its own photos"
+    assert said in run(world, whiten="auto").notes
+    assert not any("chosen" in note for note in run(world, whiten="auto", whiten_on="train").notes)
+    itself = Case(case.name, case.places, case.places, case.positives, case.rule)
+    among = Case(case.name, case.places.select([0, 1]), case.places, case.positives[:2], case.rule)
+    for own in (itself, among):
+        done = run((own, describe, train), whiten="auto", whiten_on="map")
+        assert not any("chosen" in note for note in done.notes)
+        assert [one.damping for one in done.whitenings] == [3.0]
+
+
 def test_a_file_tells_the_ways_apart(world, tmp_path):
     done = run(world, whiten="4,4:damped,4:learned", whiten_on="train")
     _, files = write_evaluation(done, tmp_path)
     again = Evaluation.load(tmp_path)
     assert names(done) == [one.name for one in again.variants]
-    assert [one.whitened_how for one in again.variants] == ["", "", "damping 2", "learned"]
+    assert [one.whitened_how for one in again.variants] == ["", "", "damped", "learned"]
     assert again.settings["whiten"] == ["4", "4:damped", "4:learned"]
-    assert [one["damping"] for one in again.settings["whitenings"]] == [0, 2, 2]
+    assert [one["damping"] for one in again.settings["whitenings"]] == [0, 3, 3]
     kept = sorted(path.name for path in files if path.name.startswith("whitening"))
     assert kept == [
-        "whitening-training-places-damping-2.safetensors",
+        "whitening-training-places-damping-3.safetensors",
         "whitening-training-places-learned.safetensors",
         "whitening-training-places.safetensors",
     ]
     loaded = [Whitening.load(tmp_path / name) for name in kept]
-    assert [one.how for one in loaded] == ["damping 2", "learned", ""]
-    sides = ("4 whitened on training places", "4 dims, whitened on training places, damping 2")
-    assert compare(again, again, variants=sides).second == "4 whitened on training places, damping 2"
+    assert [one.how for one in loaded] == ["damping 3", "learned", ""]
+    sides = ("4 whitened on training places", "4 dims, whitened on training places, damped")
+    assert compare(again, again, variants=sides).second == "4 whitened on training places, damped"
 
 
 def test_names_are_known_before_the_work_is_done(world):

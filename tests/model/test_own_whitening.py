@@ -52,7 +52,7 @@ def test_it_is_saved_and_loaded_with_the_model(net, tmp_path):
     assert back.whitening.digest() == net.whitening.digest()
     assert back.config() == net.config()
     told = json.loads((tmp_path / "m" / "config.json").read_text())["whitening"]
-    assert (told["fitted on"], told["dims"], told["damping"]) == ("towns", 5, 2.0)
+    assert (told["fitted on"], told["dims"], told["damping"]) == ("towns", 5, 3.0)
     net.whitening = None
     net.save(tmp_path / "m")
     assert load_model(tmp_path / "m").whitening is None

@@ -66,7 +66,7 @@ def test_the_strength_does_not_depend_on_the_scale_of_descriptors():
 
 def test_auto_is_the_usual_strength_and_is_told():
     w = Whitening.fit(descriptors(300, 24), "map", damping="auto")
-    assert (w.damping, w.how) == (AUTO, "damping 2")
+    assert (w.damping, w.how) == (AUTO, "damping 3")
     assert w.to_dict()["damping"] == AUTO
 
 

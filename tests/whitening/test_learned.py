@@ -107,7 +107,7 @@ def test_a_file_brings_it_back(places, tmp_path):
     w = Whitening.learn(x, labels, "streets", most=6)
     again = Whitening.load(w.save(tmp_path / "w.safetensors"))
     np.testing.assert_array_equal(again(x), w(x))
-    assert (again.kind, again.how, again.damping) == ("learned", "learned", 2.0)
+    assert (again.kind, again.how, again.damping) == ("learned", "learned", 3.0)
     with pytest.raises(InputError, match="cannot be damped afterwards"):
         again.damped(1)
 

@@ -12,11 +12,11 @@ from samespot.whitening.recipe import Recipe, parse_recipes, recipes
         ("256", Recipe(256), "256", ""),
         (256, Recipe(256), "256", ""),
         ("full", Recipe(None), "full", ""),
-        ("auto", Recipe(256, "damped", 2.0), "256:damped", "damping 2"),
-        ("256:damped", Recipe(256, "damped", 2.0), "256:damped", "damping 2"),
-        ("damped", Recipe(None, "damped", 2.0), "full:damped", "damping 2"),
+        ("auto", Recipe(256, "damped"), "256:damped", "damped"),
+        ("256:damped", Recipe(256, "damped"), "256:damped", "damped"),
+        ("damped", Recipe(None, "damped"), "full:damped", "damped"),
         ("full:damped=0.3", Recipe(None, "damped", 0.3), "full:damped=0.3", "damping 0.3"),
-        ("64:learned", Recipe(64, "learned", 2.0), "64:learned", "learned"),
+        ("64:learned", Recipe(64, "learned"), "64:learned", "learned"),
         ("learned=1", Recipe(None, "learned", 1.0), "full:learned=1", "learned, damping 1"),
         ("64:learned=0", Recipe(64, "learned", 0.0), "64:learned=0", "learned, not damped"),
         ("model", Recipe(None, "model"), "full:model", ""),
@@ -31,7 +31,7 @@ def test_a_word_and_what_it_means(word, recipe, again, words):
 
 
 def test_several_each_once():
-    assert parse_recipes("32, 64,auto,256:damped,32") == (Recipe(32), Recipe(64), Recipe(256, "damped", 2.0))
+    assert parse_recipes("32, 64,auto,256:damped,32") == (Recipe(32), Recipe(64), Recipe(256, "damped"))
     assert recipes([32, "auto", Recipe(32)]) == (Recipe(32), Recipe.of("auto"))
     assert recipes(8) == recipes("8") == (Recipe(8),)
 

@@ -177,7 +177,7 @@ def evaluate_cases(
     refuse_hopeless(protocol, cases, reranking)
     base, facts, places = _describe_all(cases, describe, other)
     rule = next((case.rule for case in cases if case.rule is not None), None)
-    kinds = Kinds(base, options, other, given, whiten_to_span, device, rule)
+    kinds = Kinds(base, options, other, given, whiten_to_span, device, rule, _maps_apart(cases))
     if given:
         facts["whitened with"] = [one.to_dict() for one in given]
     if reranking is not None:
@@ -301,6 +301,17 @@ def _settings(options: EvaluateOptions, other: Other | None) -> dict[str, Any]:
         "precision for acceptance": options.accept_precision,
         "seed": options.seed,
     }
+
+
+def _maps_apart(cases: Sequence[Case]) -> list[Places]:
+    """The maps as tables of photos, if no query is in one: then something may be chosen on them."""
+    apart = all(
+        case.place_frames is None
+        and set(case.queries.table["image"]).isdisjoint(case.places.table["image"])
+        and case.queries is not case.places
+        for case in cases
+    )
+    return [case.places for case in cases] if apart else []
 
 
 def _rule_facts(labels: Sequence[PairLabels | None]) -> dict[str, Any] | None:

@@ -17,8 +17,10 @@ from samespot.model.network import PlaceNet
 from samespot.overlap.labels import PairLabels
 from samespot.overlap.rules import Rule
 from samespot.places.table import Places
+from samespot.retrieval.damping_choice import Known, choose_damping
 from samespot.retrieval.search import resolve_device
 from samespot.whitening.axes import MOST_IMAGES
+from samespot.whitening.damping import Damping
 from samespot.whitening.recipe import Recipe
 from samespot.whitening.whitening import Whitening
 
@@ -126,7 +128,8 @@ class Kinds:
         False  # PCA sizes beyond what the images span become that; else they are left out, or refused
     )
     device: str = "auto"
-    rule: Rule | None = None  # of similarity: what a learned whitening learns on the other set
+    rule: Rule | None = None  # which photos are similar, for what is learned or chosen
+    maps: Sequence[Places] = ()  # of each case, where they are photos and none of them is a query
 
     def __post_init__(self) -> None:
         self.fitted: list[Whitening] = []  # here, in the order they were
@@ -179,7 +182,7 @@ class Kinds:
                 whitening = self._fit(name, asked)
                 self.fitted.append(whitening)
                 for dims in self._sizes_within(whitening, asked):
-                    yield self._whitened(whitening, dims, name)
+                    yield replace(self._whitened(whitening, dims, name), whitened_how=how)
         for given in self.given:
             yield from self._as_given(given)
 
@@ -187,19 +190,34 @@ class Kinds:
         """One way of a set, in the sizes asked for."""
         vectors, first, device = self._vectors_of(name), asked[0], resolve_device(self.device)
         if first.how == "learned":
-            return Whitening.learn(vectors, self._labels(), name, damping=first.damping, device=device)
+            share: Damping = "auto" if first.damping is None else first.damping
+            return Whitening.learn(vectors, self._labels(), name, damping=share, device=device)
         known = next((one for one in self.fitted if one.kind == "pca" and one.fitted_on == name), None)
-        if known is not None and vectors.shape[1] <= LONG:
-            return known.damped(first.damping)
+        if known is None or vectors.shape[1] > LONG:
+            known = self._pca(name, vectors, asked, device)
+        if first.how == "damped" and first.damping is None:
+            return self._chosen(known, name, device)
+        return known.damped(first.damping or 0.0)
+
+    def _pca(self, name: str, vectors: Vectors, asked: Sequence[Recipe], device: str) -> Whitening:
         # all axes of long descriptors, as NetVLAD's, would take gigabytes
         sizes = [one.dims for one in asked]
         most = None if vectors.shape[1] <= LONG or None in sizes else max(one for one in sizes if one)
-        whitening = Whitening.fit(vectors, name, damping=first.damping, most=most, device=device)
+        whitening = Whitening.fit(vectors, name, most=most, device=device)
         if whitening.images + whitening.left_out < len(vectors):
             self.notes.append(
                 f"whitening on {name}: fitted on {MOST_IMAGES:,} of its {len(vectors):,} images"
             )
         return whitening
+
+    def _chosen(self, whitening: Whitening, name: str, device: str) -> Whitening:
+        """Damped as suits the map's own photos. Those of training are too well known to the network to choose on."""
+        if name != MAP or self.rule is None or not self.maps:
+            return whitening.damped()
+        known = [Known(*one) for one in zip(self.base.places, self.maps, strict=True)]
+        chosen = choose_damping(whitening, known, self.rule, device)
+        self.notes.append(f"whitening on {name}: damping {chosen.damping:g}, chosen on its own photos")
+        return chosen
 
     def _labels(self) -> PairLabels:
         """The graded truth of the other set, by the rule of the evaluated one."""
@@ -242,7 +260,6 @@ class Kinds:
             None if self.base.other is None else whitening(self.base.other, dims),
             on,
             with_file,
-            "" if with_file is not None else whitening.how,
         )
 
     def _sizes_within(self, whitening: Whitening, recipes: Sequence[Recipe]) -> list[int]:

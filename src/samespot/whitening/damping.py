@@ -9,9 +9,10 @@ from samespot.errors import InputError
 
 Kind = Literal["pca", "learned"]
 Damping = float | Literal["auto"]
-# Measured on campus (docs/whitening.md): from 1 to 5 all is well, with 20 photos as with 4,000. What estimates a
-# covariance best, by Ledoit and Wolf or by the likelihood of held-out photos, is 10 to 100 times less: too little here.
-AUTO = 2.0
+# Where nothing is known of the photos. From 1 to 5 many networks are well, with 20 photos as with 4,000; others want
+# 0.3 or 10, which `retrieval.damping_choice` finds out (docs/whitening.md). What estimates a covariance best, by Ledoit
+# and Wolf or by the likelihood of held-out photos, is 10 to 100 times less: too little to find places.
+AUTO = 3.0
 
 
 def checked_damping(damping: Any) -> float:

@@ -19,7 +19,7 @@ class Recipe:
 
     dims: int | None  # None: as many as there are
     how: How = "pca"
-    damping: float = 0.0
+    damping: float | None = None  # None: as suits the way
 
     @classmethod
     def of(cls, word: Any) -> Recipe:
@@ -32,7 +32,7 @@ class Recipe:
             raise InputError(f"{word!r} is no way to whiten; write {GRAMMAR}")
         word = word.strip()
         if word == "auto":
-            return cls(AUTO_DIMS, "damped", AUTO)
+            return cls(AUTO_DIMS, "damped")
         size, colon, way = word.partition(":")
         if not colon and not size.isdecimal() and size != "full":
             size, way = "full", size
@@ -46,8 +46,7 @@ class Recipe:
             raise InputError(f"{word!r} is no way to whiten; write {GRAMMAR}")
         if size != "full" and not (size.isdecimal() and int(size) > 0):
             raise InputError(f"{size!r} is no number of dims; write {GRAMMAR}")
-        usual = AUTO if how in ("damped", "learned") else 0.0
-        return cls(None if size == "full" else int(size), how, _share(share) if equals else usual)  # type: ignore[arg-type]
+        return cls(None if size == "full" else int(size), how, _share(share) if equals else None)  # type: ignore[arg-type]
 
     @property
     def fitted(self) -> bool:
@@ -56,14 +55,17 @@ class Recipe:
 
     @property
     def words(self) -> str:
-        """The way, as names of descriptors tell it."""
-        return how_whitened("learned" if self.how == "learned" else "pca", self.damping)
+        """The way, as names of descriptors tell it. How much is chosen for it is not known before."""
+        if self.how == "damped" and self.damping is None:
+            return "damped"
+        if self.how == "learned":
+            return how_whitened("learned", AUTO if self.damping is None else self.damping)
+        return how_whitened("pca", self.damping or 0.0)
 
     def __str__(self) -> str:
         """As it may be written."""
         size = "full" if self.dims is None else str(self.dims)
-        usual = AUTO if self.how in ("damped", "learned") else 0.0
-        strength = "" if self.damping == usual else f"={self.damping:g}"
+        strength = "" if self.damping is None else f"={self.damping:g}"
         return size if self.how == "pca" else f"{size}:{self.how}{strength}"
 
 

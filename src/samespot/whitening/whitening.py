@@ -86,9 +86,9 @@ class Whitening:
     ) -> Whitening:
         """Fit to the rows of (n, d) that are not all zero; read twice block by block, summed in float64.
 
-        damping: a share of the mean variance, or "auto", which is 2. Only the `most` strongest axes are found and
-        kept, or all. Of more than `MOST_IMAGES` images with more dims than that, so many are drawn, always the same
-        ones. device: "cpu" or "cuda", for this and for whitening.
+        damping: a share of the mean variance, or "auto", which is 3; `choose_damping` finds what suits a map. Only
+        the `most` strongest axes are found and kept, or all. Of more than `MOST_IMAGES` images with more dims than
+        that, so many are drawn, always the same ones. device: "cpu" or "cuda", for this and for whitening.
         """
         share = checked_damping(damping)
         found = principal_axes(descriptors, fitted_on, most, progress, device)
