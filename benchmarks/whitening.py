@@ -5,9 +5,9 @@
 
 A model is what `load_model` takes, or an npz file with the `descriptors` of all photos in the order of places.csv, or
 of the `rows` that it tells; by default EfficientNet-Lite0 as ImageNet leaves it. For each, R@1, R@5 and R@10 on
-campus-east of each whitening, and the difference in R@5 to the plain descriptor, and to PCA of the same size and photos,
-with its interval (paired bootstrap over queries). Then R@5 on small maps, cut out of the west of the campus. `--keep`
-holds descriptors, so that a second run reads no photo.
+campus-east of each whitening, and the difference in R@5 to the plain descriptor, and to PCA of the same size and
+photos, with its interval (paired bootstrap over queries). Then R@5 on small maps, cut out of the west of the campus.
+`--keep` holds descriptors, so that a second run reads no photo.
 
 PCA whitening divides each direction by its standard deviation, so all count the same afterwards. That helps where
 every direction says something of the place. `--why` prints for each group of directions of VGG16 whether it does: the
@@ -47,7 +47,7 @@ from samespot.retrieval.descriptors import Descriptors
 from samespot.retrieval.search import search
 from samespot.training.network import build_net
 from samespot.training.options import preset_options
-from samespot.whitening.recipe import parse_recipes
+from samespot.whitening.recipe import Recipe, parse_recipes
 from samespot.whitening.whitening import Whitening
 
 Floats = NDArray[np.float64]
@@ -119,7 +119,9 @@ def measured(root: Path, places: Places, vectors: Floats) -> dict[str, Any]:
     training = next(preset_tasks("campus", root, "error")).queries
     west = described(training, "training").vectors
     known = bool(west.any())
+    shrunk = ledoit_wolf(described(cases[0].places, "map").vectors)
     ways = [one for one in parse_recipes(WAYS) if known or one.how != "learned"]
+    ways.append(Recipe(None, "damped", shrunk))
     done = evaluate_cases(
         protocol_named("campus-east"),
         cases,
@@ -148,10 +150,23 @@ def measured(root: Path, places: Places, vectors: Floats) -> dict[str, Any]:
 
     return {
         "dims": int(vectors.shape[1]),
+        "Ledoit and Wolf": shrunk,
         "east": {one.name: line(one) for one in evaluation.variants},
-        "damping": {f"{one.fitted_on}, {one.how}": one.damping for one in done.whitenings if one.damping},
+        "damping": {
+            one.fitted_on: one.damping
+            for one in done.whitenings
+            if one.kind == "pca" and one.damping not in (0.0, shrunk)
+        },
         "small maps": small_maps(training, west) if known else {},
     }
+
+
+def ledoit_wolf(vectors: Floats) -> float:
+    """The damping that estimates the covariance of the map best."""
+    from sklearn.covariance import ledoit_wolf_shrinkage
+
+    share = float(ledoit_wolf_shrinkage(vectors - vectors.mean(axis=0), assume_centered=True))
+    return float(f"{share / (1 - share):.2g}")
 
 
 def difference(one: Floats, other: Floats) -> list[float]:
@@ -202,7 +217,8 @@ def tell(result: dict[str, Any]) -> None:
         for name, row in one["east"].items():
             apart = [words(row.get(f"minus {other}")) for other in ("plain", "PCA")]
             print(f"| {name} | {row['R@1']} | {row['R@5']} | {row['R@10']} | {' | '.join(apart)} |")
-        print(f"\ndamped means: {', '.join(one['damping'])}")
+        damping = [f"{share:g} on {on}" for on, share in one["damping"].items()]
+        print(f"\ndamping: {', '.join(damping)}; by Ledoit and Wolf it would be {one['Ledoit and Wolf']:g}")
         if not one["small maps"]:
             continue
         names = list(next(iter(one["small maps"].values())))

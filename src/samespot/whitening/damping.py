@@ -11,7 +11,7 @@ Kind = Literal["pca", "learned"]
 Damping = float | Literal["auto"]
 # Where nothing is known of the photos. From 1 to 5 many networks are well, with 20 photos as with 4,000; others want
 # 0.3 or 10, which `retrieval.damping_choice` finds out (docs/whitening.md). What estimates a covariance best, by Ledoit
-# and Wolf or by the likelihood of held-out photos, is 10 to 100 times less: too little to find places.
+# and Wolf, is 100 times less: too little to find places.
 AUTO = 3.0
 
 
