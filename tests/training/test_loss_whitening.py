@@ -5,7 +5,7 @@ import torch
 
 from samespot.errors import InputError
 from samespot.model.network import PlaceNet
-from samespot.retrieval.whitening import Whitening
+from samespot.whitening.whitening import Whitening
 from samespot.training.checkpoints import Checkpoints
 from samespot.training.loop import train_network
 from samespot.training.loss_whitening import LossWhitening

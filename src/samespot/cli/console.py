@@ -307,6 +307,8 @@ def descriptors_table(described: Descriptors) -> None:
     grid = _grid(f"{meta['images']:,} images, {meta['dims']:,} numbers each ({meta['dtype']})")
     grid.add_row("network", f"{meta['backbone']}")
     grid.add_row("precision", str(meta["precision"]))
+    if "whitening" in meta:
+        grid.add_row("whitened", f"as fitted on {meta['whitening']['fitted on']}")
     if meta["bad"]:
         grid.add_row("could not be read", f"{len(meta['bad']):,}")
     out.print(grid)

@@ -22,6 +22,7 @@ from samespot.retrieval.options import DescribeOptions
 class DescribedOptions(Options):
     places: Path = option(..., f"Images: {SOURCE}.", argument=True)
     out: Path = option(Path("descriptors"), "Folder for the descriptors.", writes="folder")
+    whiten: bool = option(False, "Whiten them by the model's own whitening.", switch=True)
 
 
 @command(app, ModelOptions, DescribedOptions, ReadOptions, DescribeOptions)
@@ -41,7 +42,7 @@ def describe(typed: dict[str, Any]) -> Any:
     named = ModelOptions.of(of_model)
     with console.progress_bar() as progress:
         net = load_model(named.model, weights=named.weights, progress=progress)
-        described = describe_places(net, table, asked.out, progress=progress, **how)
+        described = describe_places(net, table, asked.out, whiten=asked.whiten, progress=progress, **how)
     if console.first_process():
         console.notes_of(table)
         console.descriptors_table(described)

@@ -51,14 +51,16 @@ class ConvertOptions(Options):
 @command(app, ConvertOptions)
 def convert(typed: dict[str, Any]) -> Any:
     """Turn a network that others published into a model folder."""
-    from samespot.retrieval.convert import convert_file
+    from samespot.model.convert import convert as convert_file
 
     asked = ConvertOptions.of(typed)
-    net, written = convert_file(asked.file, asked.out, backbone=asked.backbone, pool=asked.pool)
+    net = convert_file(asked.file, asked.out, backbone=asked.backbone, pool=asked.pool)
     console.out.print(net.describe_training(), markup=False, highlight=False)
     for note in net.notes:
         console.say(note)
-    console.files_written(written)
+    if net.whitening is not None:
+        console.say(f"it brings a whitening to {net.whitening.rank} dims: `samespot evaluate --whiten model`")
+    console.files_written([asked.out])
     return net.config()
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from samespot.errors import InputError
-from samespot.options import Options, about, ineffective, option, parse_sizes
+from samespot.options import Options, about, ineffective, option
 from samespot.overlap.rules import RADIUS, THETA, Within, parse_within
 from samespot.places.catalogue import protocol_names
+from samespot.whitening.recipe import Recipe, parse_recipes, recipes
 
 WhitenOn = Literal["map", "train", "both"]
 _WHITENING, _TRUST = "Whitening and calibration", "When to trust a match"
@@ -32,10 +33,13 @@ class EvaluateOptions(Options):
         None, "Folder for results, matches and descriptors.", writes="folder", default="evaluation"
     )
 
-    whiten: tuple[int, ...] = option(
+    whiten: tuple[Recipe, ...] = option(
         (),
-        "Also whiten the descriptors (PCA) to these sizes, such as 32,64,128.",
-        parse=parse_sizes,
+        "Also whiten the descriptors to these sizes, such as 32,64 (PCA), 256:damped, 256:learned, full:damped; auto"
+        " (256:damped) or model (the model's own).",
+        parse=parse_recipes,
+        default="the model's own, if it has one",
+        metavar="SIZES",
         panel=_WHITENING,
     )
     whiten_on: WhitenOn | None = option(
@@ -145,9 +149,12 @@ class EvaluateOptions(Options):
 
     def __post_init__(self) -> None:
         """Whatever can be known to be wrong before a file is read."""
-        sizes: Any = self.whiten
-        if not isinstance(sizes, str):
-            object.__setattr__(self, "whiten", (sizes,) if isinstance(sizes, int) else tuple(sizes))
+        given: Any = self.whiten
+        if not isinstance(given, str):
+            try:
+                object.__setattr__(self, "whiten", recipes(given))
+            except InputError as error:
+                raise InputError(f"`whiten` {error}") from None
         super().__post_init__()
         if sum(rule is not None for rule in (self.within, self.frames, self.overlap)) > 1:
             raise InputError("give one of `within`, `frames` and `overlap`: which matches are right")
@@ -162,10 +169,15 @@ class EvaluateOptions(Options):
             ineffective(typed, ("root", *_in_panel(_PROTOCOL)), "without a protocol")
         if not self.whiten:
             ineffective(typed, ("whiten_on",), "without `whiten`")
+        if all(recipe.how in ("learned", "model") for recipe in self.whiten):
+            ineffective(typed, ("whiten_on",), "on a learned whitening or the model's own")
         if self.train is None:
             ineffective(typed, ("train_split",), "without `train`")
             if self.whiten_on in ("train", "both"):
                 raise InputError(f"`whiten_on={self.whiten_on}` needs `train`, the places to fit it on")
+            for recipe in self.whiten:
+                if recipe.how == "learned":
+                    raise InputError(f"`whiten={recipe}` needs `train`, the places to learn it on")
         if not self.acceptance:
             ineffective(typed, ("accept_precision",), "with `acceptance=False`")
         if self.protocol is not None:

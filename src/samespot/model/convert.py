@@ -31,6 +31,7 @@ from samespot.model.netvlad_files import (
 from samespot.model.network import PlaceNet
 from samespot.model.pooling import POOLS
 from samespot.model.weights import Start, load_trunk
+from samespot.whitening.whitening import Whitening
 
 CONVERTIBLE = tuple(name for name in TRUNKS if name != "efficientnet_lite0")
 # position among the children of a torchvision ResNet -> name; 2 and 3 (ReLU, pooling) have no tensors
@@ -44,8 +45,8 @@ def convert(
     backbone: str | None = None,
     pool: str | None = None,
     image_size: tuple[int, int] = (480, 640),
-) -> tuple[PlaceNet, Projection | None]:
-    """A published file -> model folder `out`; returns the network and the whitening that the file brings, if any.
+) -> PlaceNet:
+    """A published file -> model folder `out`; a whitening that the file brings is a part of the model.
 
     The backbone of a reference checkpoint is recognised by the names and shapes of its tensors. One with `pool.p` is
     pooled by GeM; one without does not say how, so `pool` ("gap", which is taken if not given, or "max") tells.
@@ -61,8 +62,12 @@ def convert(
             _refuse_other_wishes(net, backbone, pool, path)
         else:
             net = _reference_net(tensors, path, backbone, pool, image_size)
+    if projection is not None:
+        # by the name of the file alone, since nobody publishes which images they are
+        name = f"what {Path(path).name} was fitted on"
+        net.whitening = Whitening.from_affine(projection.weight, projection.bias, name)
     net.save(out)
-    return net, projection
+    return net
 
 
 def _refuse_other_wishes(net: PlaceNet, backbone: str | None, pool: str | None, path: str | Path) -> None:

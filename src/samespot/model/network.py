@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import NoneType
 from typing import Any, Literal, Self
 
 import torch
@@ -25,10 +26,12 @@ from samespot.errors import InputError
 from samespot.images.preprocess import Preprocessing
 from samespot.images.sources import read_blocks
 from samespot.model.backbone import build_trunk, run_stages
-from samespot.model.checkpoint import listed, misfits, read_folder, tensors_digest, write_folder
+from samespot.model.checkpoint import listed, misfits, model_folder, read_folder, tensors_digest, write_folder
 from samespot.model.folding import fold_batch_norms
 from samespot.model.pooling import check_pool, make_pool, trunk_for
 from samespot.model.weights import Start, start_trunk
+from samespot.whitening.files import NAME as WHITENING
+from samespot.whitening.whitening import Whitening
 
 FORMAT = 1  # of the model folder
 TrainBlocks = int | Literal["all"]
@@ -59,9 +62,11 @@ class PlaceNet(nn.Module):
     update_statistics: whether the batch norms of trained stages learn new means and variances. Off, so that
         a batch in parts, or on several GPUs, gives the gradient of the whole batch. Frozen stages never do.
 
-    `notes` says what a reader of the model should know; `facts` is free room for training facts; both are
-    saved with the model.
+    `notes` says what a reader of the model should know; `facts` is free room for training facts; `whitening` is one
+    that was fitted for this network. All are saved with the model. The network itself does not whiten.
     """
+
+    whitening: Whitening | None = None
 
     def __init__(
         self,
@@ -241,11 +246,17 @@ class PlaceNet(nn.Module):
             "weights": self.source,
             "notes": list(self.notes),
             "training": self.facts,
+            "whitening": None if self.whitening is None else self.whitening.to_dict(),
         }
 
     def save(self, folder: str | Path) -> Path:
-        """Write `model.safetensors` and `config.json`."""
-        return write_folder(folder, self.state_dict(), self.config())
+        """Write `model.safetensors`, `config.json`, and `whitening.safetensors` where there is one."""
+        if self.whitening is not None:
+            self.whitening.save(Path(folder) / WHITENING)
+        written = write_folder(folder, self.state_dict(), self.config())
+        if self.whitening is None:
+            (written / WHITENING).unlink(missing_ok=True)
+        return written
 
     @classmethod
     def load(cls, folder: str | Path, device: str | torch.device = "cpu") -> Self:
@@ -264,6 +275,7 @@ class PlaceNet(nn.Module):
                 " learning rate, or copy the folder again"
             )
         net.load_state_dict(tensors)
+        net.whitening = _whitening_in(model_folder(folder) or Path(folder), config, net.descriptor_size)
         return net.eval().to(device)
 
     @classmethod
@@ -308,12 +320,26 @@ def _check_types(config: dict[str, Any], folder: str | Path) -> None:
         "margin": isinstance(margin, int | float) and math.isfinite(margin) and margin > 0,
         "notes": isinstance(notes, list) and all(isinstance(note, str) for note in notes),
         "training": isinstance(config.get("training", {}), dict),
+        "whitening": isinstance(config.get("whitening"), dict | NoneType),
     }
     wrong = [name for name, holds in right.items() if not holds]
     if wrong:
         raise InputError(
             f"{folder}: config.json: {wrong[0]} is {config[wrong[0]]!r}, which it cannot be; copy the folder again"
         )
+
+
+def _whitening_in(folder: Path, config: dict[str, Any], dims: int) -> Whitening | None:
+    """The whitening that the config of a model folder tells of; a file that it does not know is left alone."""
+    told = config.get("whitening")
+    if told is None:
+        return None
+    whitening = Whitening.load(folder / WHITENING)
+    if whitening.digest() != told.get("digest") or whitening.dims != dims:
+        raise InputError(
+            f"{folder / WHITENING}: not the whitening that config.json tells of; copy the folder again"
+        )
+    return whitening
 
 
 def _block(name: str, part: nn.Module) -> Block:

@@ -28,6 +28,7 @@ def build_net(options: TrainingOptions, progress: Progress | None = None) -> Pla
             margin=options.margin,
         )
     net = load_model(options.model, weights=options.weights, progress=progress)
+    net.whitening = None  # it was fitted to the network as it was
     net.set_train_blocks(options.train_blocks)
     settled = options.of_network(net)
     assert settled.image_size is not None
