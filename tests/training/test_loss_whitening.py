@@ -5,11 +5,11 @@ import torch
 
 from samespot.errors import InputError
 from samespot.model.network import PlaceNet
-from samespot.whitening.whitening import Whitening
 from samespot.training.checkpoints import Checkpoints
 from samespot.training.loop import train_network
 from samespot.training.loss_whitening import LossWhitening
 from samespot.training.options import TrainingOptions
+from samespot.whitening.whitening import Whitening
 
 WHITE = {"loss": "graded-multi-similarity", "loss_dims": 8, "optimiser": "adamw", "batches": "all:A"}
 

@@ -10,6 +10,7 @@ from typing import Any
 from samespot.model.published import published_models
 from samespot.model.published.download import found_file
 from samespot.model.published.record import Published
+from samespot.model.shipped import SHIPPED, Shipped
 
 POOLS = ("gem", "gap", "max")
 
@@ -63,14 +64,16 @@ class ModelDescription:
     @cached_property
     def here(self) -> bool:
         """Whether its weights are on this machine."""
+        if self.name in SHIPPED:
+            return True
         if (published := published_models().get(self.name)) is not None:
             return found_file(published.weights) is not None
         return _trunk_is_here(TRUNKS[self.backbone])
 
     @property
     def megabytes(self) -> int:
-        """About how large the weights are: four bytes a parameter."""
-        return round(4 * self.parameters / 1e6)
+        """About how large the weights are: four bytes a parameter, two of a model that is shipped."""
+        return round((2 if self.name in SHIPPED else 4) * self.parameters / 1e6)
 
     def to_dict(self) -> dict[str, Any]:
         return {
@@ -82,12 +85,32 @@ class ModelDescription:
 
 
 def list_models(containing: str = "") -> list[ModelDescription]:
-    """Published models, and off-the-shelf networks with ImageNet weights, by the names that `load_model` takes.
+    """The model that comes with samespot, published ones, and off-the-shelf networks with ImageNet weights, by the
+    names that `load_model` takes.
 
     Any other trunk of timm works, too, with any pooling: `load_model("convnext_tiny-gem@224x224")`.
     """
-    found = [*map(_published, published_models().values()), *_off_the_shelf()]
+    found = [
+        *map(_shipped, SHIPPED.values()),
+        *map(_published, published_models().values()),
+        *_off_the_shelf(),
+    ]
     return [one for one in found if containing in one.name]
+
+
+def _shipped(model: Shipped) -> ModelDescription:
+    return ModelDescription(
+        model.name,
+        model.backbone,
+        model.pool,
+        model.dims,
+        model.image_size,
+        model.parameters,
+        TRUNKS[model.backbone].licence,
+        "MIT",
+        "comes with samespot",
+        images_per_second=model.images_per_second,
+    )
 
 
 def _published(model: Published) -> ModelDescription:

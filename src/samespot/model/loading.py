@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from samespot.model.checkpoint import model_folder
 from samespot.model.network import PlaceNet
 from samespot.model.published import published_models, refused_models
 from samespot.model.published.loading import load_published
+from samespot.model.shipped import SHIPPED
 from samespot.model.weights import FILE_ADVICE, MissingWeightsError, wheel_state
 from samespot.options import parse_size
 from samespot.progress import Progress, silent
@@ -24,9 +26,9 @@ def load_model(
 ) -> PlaceNet:
     """A model or run folder, what `train` returned, or a model by name, ready to describe images.
 
-    Names are those of published models (megaloc, eigenplaces-resnet18-512) and of off-the-shelf networks (backbone and
-    pooling: resnet50-gem), with another size of images after an @: vgg16-gap@224x224. `list_models` lists them. A
-    network is given back as it is.
+    Names are samespot-lite, which comes with samespot, those of published models (megaloc, eigenplaces-resnet18-512),
+    and those of off-the-shelf networks (backbone and pooling: resnet50-gem), with another size of images after an @:
+    vgg16-gap@224x224. `list_models` lists them. A network is given back as it is.
 
     weights: a file with the weights of a model by name, as its authors publish it, instead of the one in the cache
     progress: told how far a download is
@@ -46,6 +48,12 @@ def load_model(
     words, _, size = name.partition("@")
     if words in refused_models():
         raise InputError(refused_models()[words].reason)
+    if words in SHIPPED:
+        _refuse_weights(weights, f"{name}, which comes with samespot")
+        net = PlaceNet.load(SHIPPED[words].folder)
+        if size:
+            net.preprocessing = replace(net.preprocessing, size=_size(name, words, size))
+        return net
     if words in published_models():
         image_size = _size(name, words, size) if size else None
         return load_published(published_models()[words], image_size, weights, progress or silent)

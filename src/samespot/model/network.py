@@ -249,11 +249,21 @@ class PlaceNet(nn.Module):
             "whitening": None if self.whitening is None else self.whitening.to_dict(),
         }
 
-    def save(self, folder: str | Path) -> Path:
-        """Write `model.safetensors`, `config.json`, and `whitening.safetensors` where there is one."""
+    def with_pool(self, pool: str) -> Self:
+        """These weights under another pooling that has the same ones, such as multi in place of gem."""
+        made = type(self)._from_config({**self.config(), "pool": pool}, self.backbone)
+        made.load_state_dict(self.state_dict())
+        return made.eval()
+
+    def save(self, folder: str | Path, *, half: bool = False) -> Path:
+        """Write `model.safetensors`, `config.json`, and `whitening.safetensors` where there is one. half: in half
+        precision, which is half as large; the network that is read from it is not quite this one."""
         if self.whitening is not None:
             self.whitening.save(Path(folder) / WHITENING)
-        written = write_folder(folder, self.state_dict(), self.config())
+        tensors = self.state_dict()
+        if half:
+            tensors = {name: one.half() if one.is_floating_point() else one for name, one in tensors.items()}
+        written = write_folder(folder, tensors, self.config())
         if self.whitening is None:
             (written / WHITENING).unlink(missing_ok=True)
         return written
