@@ -239,6 +239,54 @@ CALLS = {
         lambda w: samespot.GeneralizedContrastiveLoss(margin=0.0),
         "margin 0 is not positive; the paper's is 0.5",
     ),
+    "whiten to None": (
+        lambda w: samespot.evaluate(w.model, map=w.places, whiten=None),
+        "`whiten` None must be descriptor sizes, such as 32,64,128",
+    ),
+    "whiten to one and a half": (
+        lambda w: samespot.evaluate(w.model, map=w.places, whiten=1.5),
+        "`whiten` 1.5 must be descriptor sizes, such as 32,64,128",
+    ),
+    "whiten to True": (
+        lambda w: samespot.evaluate(w.model, map=w.places, whiten=[32, True]),
+        "`whiten` [32, True] must be descriptor sizes, such as 32,64,128",
+    ),
+    "train for True steps": (
+        lambda w: samespot.train(w.places, w.labels, steps=True),
+        "`steps` True is not a whole number",
+    ),
+    "train on 5": (
+        lambda w: samespot.train(w.places, w.labels, batches=5),
+        "`batches` 5 is not a word",
+    ),
+    "train with a rate of True": (
+        lambda w: samespot.train(w.places, w.labels, learning_rate=True),
+        "`learning_rate` True is not a number",
+    ),
+    "train in no order": (
+        lambda w: samespot.train(w.places, w.labels, batch_pairs=None),
+        "`batch_pairs` None is no value for it; leave it out for the default",
+    ),
+    "train with a seed of 2**64": (
+        lambda w: samespot.train(w.places, w.labels, seed=2**64),
+        "`seed` 18446744073709551616 must be at most 4294967295",
+    ),
+    "train on places of 5": (
+        lambda w: samespot.train(5, w.labels),
+        "5 is no path; give a table, a folder of photos or a data set",
+    ),
+    "evaluate a map of 5": (
+        lambda w: samespot.evaluate(w.model, map=5),
+        "5 is no path; give a table, a folder of photos or a data set",
+    ),
+    "evaluate a part of open places": (
+        lambda w: samespot.evaluate(w.model, map=places_of(w), map_part="london"),
+        "`part` has no effect on places that are open; say it when they are opened",
+    ),
+    "report 5": (
+        lambda w: samespot.report(5, "r.html"),
+        "5 is no run; give a folder, or what `train` or `evaluate` returned",
+    ),
     "descriptors that are not there": (
         lambda w: samespot.Descriptors.open("absent"),
         "no descriptors here (meta.json is missing); give the folder that",

@@ -314,6 +314,10 @@ WISHES = {
     ),
     "out of another kind": (["--out", "x.txt"], "x.txt: a table of places is written as .csv or .parquet"),
     "out without a suffix": (["--out", "x"], "x: a table of places is written as .csv or .parquet"),
+    "out of another kind, of photos that are not there": (
+        ["--out", "x.txt", "--missing-images", "error"],
+        "x.txt: a table of places is written as .csv or .parquet",
+    ),
     "out is a folder": (["--out", "."], "--out .: is a folder; give the name of a file"),
     "out under a file": (["--out", "p.csv/x.csv"], "cannot be written (p.csv is a file)"),
     "out where nobody writes": (["--out", "/proc/x.csv"], "--out /proc/x.csv: cannot be written"),

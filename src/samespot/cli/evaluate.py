@@ -12,8 +12,8 @@ from samespot.cli.bridge import command
 from samespot.evaluation.options import EvaluateOptions
 from samespot.figures.options import EvaluationFigureOptions
 from samespot.matching.options import RerankOptions
-from samespot.options import Options, option, split
-from samespot.places.options import SOURCE, ReadOptions
+from samespot.options import MOST_SEED, Options, option, split
+from samespot.places.options import SOURCE, PoseOptions, ReadOptions
 from samespot.retrieval.options import DescribeOptions
 
 
@@ -30,20 +30,22 @@ class DescribedOptions(Options):
     out: Path = option(Path("descriptors"), "Folder for the descriptors.", writes="folder")
 
 
-@command(app, ModelOption, DescribedOptions, ReadOptions, DescribeOptions)
+@command(app, ModelOption, DescribedOptions, ReadOptions, PoseOptions, DescribeOptions)
 def describe(typed: dict[str, Any]) -> Any:
     """One descriptor per image, into a memory-mapped file. An interrupted run resumes where it left off.
 
     Many GPUs: torchrun --nproc_per_node=8 -m samespot describe ...
     """
-    of_model, ours, reading, how = split(typed, ModelOption, DescribedOptions, ReadOptions, DescribeOptions)
-    asked, describing = DescribedOptions.of(ours), DescribeOptions.of(how)
+    of_model, ours, reading, pose, how = split(
+        typed, ModelOption, DescribedOptions, ReadOptions, PoseOptions, DescribeOptions
+    )
+    asked, describing, frame = DescribedOptions.of(ours), DescribeOptions.of(how), PoseOptions.of(pose).frame
     console.refuse_absent_gpu(describing.device)
     from samespot.model.loading import load_model
     from samespot.places.catalogue import open_places
     from samespot.retrieval.describe import describe as describe_places
 
-    table = open_places(asked.places, **ReadOptions.of(reading).to_dict())
+    table = open_places(asked.places, **ReadOptions.of(reading).to_dict(), frame=frame)
     net = load_model(ModelOption.of(of_model).model)
     with console.progress_bar() as progress:
         described = describe_places(net, table, asked.out, progress=progress, **how)
@@ -92,7 +94,7 @@ class CompareOptions(Options):
         None, "Which descriptor of A and B, as the tables name it.", default="as the network gives it"
     )
     second_descriptor: str | None = option(None, "A different one for B.")
-    seed: int = option(0, "Seed of the bootstrap.", least=0)
+    seed: int = option(0, "Seed of the bootstrap.", least=0, most=MOST_SEED)
 
 
 @command(app, CompareOptions)

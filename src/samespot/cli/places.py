@@ -8,38 +8,38 @@ from typing import Any
 
 from samespot.cli import console
 from samespot.cli.app import app
-from samespot.cli.bridge import command
+from samespot.cli.bridge import command, words_of
 from samespot.options import Options, option, split
 from samespot.places.catalogue import DATA_SETS, data_set, find_data_sets, meta_path, open_places
-from samespot.places.options import CutOptions, PlacesOptions, ReadOptions, SplitOptions
+from samespot.places.options import CutOptions, PlacesOptions, PoseOptions, ReadOptions, SplitOptions
 
 
-@command(app, PlacesOptions, ReadOptions)
+@command(app, PlacesOptions, ReadOptions, PoseOptions)
 def places(typed: dict[str, Any]) -> Any:
     """Read where images were taken, check it, and write it as one table."""
-    ours, reading = split(typed, PlacesOptions, ReadOptions)
+    ours, reading, pose = split(typed, PlacesOptions, ReadOptions, PoseOptions)
     asked = PlacesOptions.of(ours)
-    table = open_places(asked.source, **ReadOptions.of(reading).to_dict())
+    table = open_places(asked.source, **ReadOptions.of(reading).to_dict(), frame=PoseOptions.of(pose).frame)
     console.notes_of(table)
     console.places_table(table)
     if asked.out is not None:
         file = table.save(asked.out)
         console.files_written([file, meta_path(file)])
         console.next_step("split", file, "--out", "split")
-    elif not reading:
-        console.next_step("split", asked.source, "--out", "split")
+    else:
+        console.next_step("split", asked.source, *words_of({**reading, **pose}), "--out", "split")
     return console.places_facts(table)
 
 
-@command(app, SplitOptions, CutOptions, ReadOptions, name="split")
+@command(app, SplitOptions, CutOptions, ReadOptions, PoseOptions, name="split")
 def split_table(typed: dict[str, Any]) -> Any:
     """Cut a table into train, map and query, so that what is measured was not learned."""
     from samespot.places.splitting import split_places
 
-    ours, cut, reading = split(typed, SplitOptions, CutOptions, ReadOptions)
+    ours, cut, reading, pose = split(typed, SplitOptions, CutOptions, ReadOptions, PoseOptions)
     asked = SplitOptions.of(ours)
     CutOptions.of(cut)  # a mistake is told before the table is read
-    table = open_places(asked.source, **ReadOptions.of(reading).to_dict())
+    table = open_places(asked.source, **ReadOptions.of(reading).to_dict(), frame=PoseOptions.of(pose).frame)
     console.notes_of(table)
     done = split_places(table, **cut)
     counts = {name: len(getattr(done, name)) for name in ("train", "map", "query")}

@@ -9,9 +9,7 @@ from typing import Any
 from samespot.cli import console
 from samespot.cli.app import app
 from samespot.cli.bridge import command
-from samespot.options import Options, option, parse_size
-
-MOST_SEED = 2**32 - 1
+from samespot.options import MOST_SEED, Options, option, parse_size
 
 
 @dataclass(frozen=True)

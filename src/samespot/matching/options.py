@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from samespot.errors import InputError
+from samespot.images.options import IMAGE_SIZE
 from samespot.options import Options, ineffective, option, parse_size
 
 PANEL = "Re-ranking"
@@ -44,7 +45,7 @@ class XFeatOptions(Options):
     keypoints: int = option(1000, "Keypoints kept of a photo, at most: the surest.")
     geometry: Geometry = option("fundamental", "What the matches must agree on.")
     # see `local_features.photo_size` for the size that suits given photos
-    size: tuple[int, int] = option((480, 640), "Height and width that photos are brought to (pixels).")
+    size: tuple[int, int] = option(IMAGE_SIZE, "Height and width that photos are resized to [pixels].")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -104,7 +105,7 @@ class RerankOptions(Options):
     )
     rerank_size: tuple[int, int] | None = option(
         None,
-        "XFeat: height and width that photos are resized to, such as 480x640 (pixels).",
+        "XFeat: height and width that photos are resized to, such as 480x640 [pixels].",
         parse=parse_size,
         default="their own, at most 640",
         panel=PANEL,

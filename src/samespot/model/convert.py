@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from samespot.errors import InputError
+from samespot.images.options import IMAGE_SIZE
 from samespot.images.preprocess import Preprocessing
 from samespot.model.backbone import build_trunk
 from samespot.model.catalogue import TRUNKS
@@ -45,7 +46,7 @@ def convert(
     *,
     backbone: str | None = None,
     pool: str | None = None,
-    image_size: tuple[int, int] = (480, 640),
+    image_size: tuple[int, int] = IMAGE_SIZE,
 ) -> tuple[PlaceNet, Projection | None]:
     """A published file -> model folder `out`; returns the network and the whitening that the file brings, if any.
 

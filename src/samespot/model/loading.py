@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from samespot.errors import InputError
+from samespot.images.options import IMAGE_SIZE
 from samespot.model.catalogue import POOLS
 from samespot.model.checkpoint import model_folder
 from samespot.model.network import PlaceNet
@@ -36,7 +37,7 @@ def load_model(model: Any) -> PlaceNet:
             " network such as resnet50-gem (`samespot models` lists them)"
         )
     try:
-        image_size = parse_size(size) if size else (480, 640)
+        image_size = parse_size(size) if size else IMAGE_SIZE
     except ValueError:
         raise InputError(
             f"{name}: {size!r} is no size of images; write for example {words}@224x224"

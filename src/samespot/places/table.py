@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from samespot.errors import InputError
 from samespot.files import read_json, whole_file, write_json
 from samespot.options import check_choice
-from samespot.places.catalogue import MissingImages, meta_path
+from samespot.places.catalogue import MissingImages, meta_path, refuse_other_suffix
 from samespot.places.csv_files import first_line, load_table, missing_columns, named_columns
 from samespot.places.geodesy import far_apart, grid_headings, move, off_plane, plane, same_plane, to_metres
 from samespot.places.pose import POSE as POSE
@@ -151,10 +151,9 @@ class Places:
     def save(self, path: str | Path) -> Path:
         """Write `.csv` or `.parquet`, and beside it `<file>.meta.json` with projection, drops and notes."""
         path = Path(path)
+        refuse_other_suffix(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         writers: dict[str, Any] = {".csv": self.table.to_csv, ".parquet": self.table.to_parquet}
-        if path.suffix not in writers:
-            raise InputError(f"{path}: a table of places is written as .csv or .parquet")
         root = os.path.relpath(self.root, path.parent) if self.root.exists() else str(self.root)
         meta = {
             "root": root,

@@ -8,10 +8,20 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, Self
 
 from samespot.errors import InputError
-from samespot.images.options import PANEL, RunningOptions
-from samespot.options import Options, check_choice, ineffective, option, parse_size, refuse_unknown, split
+from samespot.images.options import IMAGE_SIZE, PANEL, RunningOptions
+from samespot.options import (
+    MOST_SEED,
+    check_choice,
+    ineffective,
+    names,
+    option,
+    parse_size,
+    refuse_unknown,
+    split,
+)
 from samespot.overlap.rules import Within, parse_within
 from samespot.places.catalogue import data_set, preset_names
+from samespot.places.options import ReadOptions, RowOptions
 from samespot.training.losses import Kind, Loss, loss_names, losses
 from samespot.training.losses.ap import BINS
 from samespot.training.losses.contrastive import CLASS_WEIGHTS, MARGIN
@@ -21,7 +31,6 @@ from samespot.training.strategies import strategy_named
 # the paper's first learning rates: pairs of graded similarity bear ten times the binary one
 GRADED_RATE, BINARY_RATE = 0.1, 0.01
 AUTO = "auto"  # batches that fit the loss
-IMAGE_SIZE = (480, 640)  # height, width [pixels]
 # settings that change how fast a run goes or what it reports, never what it learns (micro-batches: but for rounding)
 FREE = {
     "micro_pairs",
@@ -55,7 +64,7 @@ class Network(Protocol):
 
 
 @dataclass(frozen=True)
-class TrainingData(Options):
+class TrainingData(RowOptions, ReadOptions):
     """What a run learns from and is validated on, and where it goes."""
 
     places: Path = option(
@@ -89,7 +98,7 @@ class TrainingData(Options):
     validate: Path | None = option(None, "Validation queries: a table of places.", panel=_DATA)
     validate_map: Path | None = option(None, "Images to find the validation queries among.", panel=_DATA)
     within: Within = option(
-        Within(25.0, None),
+        Within(),
         "What counts as found in validation, e.g. 25m,40deg.",
         parse=parse_within,
         default="25m",
@@ -106,7 +115,8 @@ class TrainingData(Options):
         if self.preset is None:
             ineffective(typed, ("only",), "without `preset`")
         else:
-            ineffective(typed, ("map",), f"with `preset={self.preset}`")
+            ineffective(typed, ("map", *names(RowOptions, ReadOptions)), f"with `preset={self.preset}`")
+        super().refuse_ineffective(typed)
         if self.validate is None:
             ineffective(typed, ("validate_map", "within"), "without `validate`")
 
@@ -203,7 +213,7 @@ class TrainingOptions(RunningOptions):
     )
     refill: int = option(10_000, "refill: queries that are shuffled at a time.", least=1, panel=_BATCHES)
     panoramas: bool = option(True, "Learn from panoramas, too.", panel=_BATCHES)
-    seed: int = option(0, "Seed of all that is random.", least=0, panel=_BATCHES)
+    seed: int = option(0, "Seed of all that is random.", least=0, most=MOST_SEED, panel=_BATCHES)
 
     # a query, a positive and negatives
     triplet_margin: float = option(
