@@ -72,6 +72,7 @@ def page(
     """All of it as Markdown."""
     parts = [
         _head(judged, command, {key for key, why in missing.items() if why != NOT_RUN}),
+        _HOW,
         _claims_table(judged.verdicts),
         *(_picture(one, images) for one in pictures if one.section == "claims"),
         _comparators_table(measured(judged.results)),
@@ -81,7 +82,6 @@ def page(
         *(_picture(one, images) for one in pictures if one.section == "details"),
         _everything(judged),
         _missing(missing, judged, failed or {}),
-        _HOW,
     ]
     return "\n\n".join(part.strip() for part in parts if part) + "\n"
 
