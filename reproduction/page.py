@@ -54,9 +54,9 @@ def explanations(path: Path, claims: Sequence[Claim]) -> dict[str, str]:
         raise InputError(f"{path}: not a toml file: {error}") from None
     for name, words in told.items():
         if name not in {claim.id for claim in claims}:
-            raise InputError(f"{path} explains {name!r}, which is no claim; --list shows them")
+            raise InputError(f"{path} explains {name!r}, which is not a claim; --list shows them")
         if not isinstance(words, str):
-            raise InputError(f"{path}: the explanation of {name!r} is no text")
+            raise InputError(f"{path}: the explanation of {name!r} is not text")
     return {name: words.strip() for name, words in told.items()}
 
 

@@ -63,7 +63,7 @@ def test_every_hint_in_the_source_names_a_command_and_flags_that_exist(hints):
         ("town", "label"),
         ("train", "evaluate"),
     }
-    assert len(hints) == len(found) - 4  # the others are made of what was typed, see below
+    assert len(hints) == len(found) - 5  # the others are made of what was typed, see below
     for line in hints:
         parsed(line)
 
@@ -113,4 +113,5 @@ def test_after_training_one_evaluates_on_photos_that_were_not_learned(hints, tmp
     _, params = parsed(hints[1])
     assert (params["map"], params["queries"]) == (tmp_path / "m.csv", tmp_path / "q.csv")
     train_commands._hint(TrainingData(tmp_path / "msls", preset="msls"))  # it has a protocol of its own
-    assert len(hints) == 2
+    _, params = parsed(hints[2])
+    assert (params["protocol"], params["root"]) == ("msls-val", tmp_path / "msls")

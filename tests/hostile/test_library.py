@@ -205,7 +205,7 @@ CALLS = {
     ),
     "compare a number": (
         lambda w: samespot.compare(w.evaluation, 7),
-        "7 is no evaluation; give what `samespot evaluate` wrote, or what",
+        "7 is not an evaluation; give what `samespot evaluate` wrote, or what",
     ),
     "report nothing": (
         lambda w: samespot.report([], "r.html"),
@@ -273,19 +273,19 @@ CALLS = {
     ),
     "train on places of 5": (
         lambda w: samespot.train(5, w.labels),
-        "5 is no path; give a table, a folder of photos or a data set",
+        "5 is not a path; give a table, a folder of photos or a data set",
     ),
     "evaluate a map of 5": (
         lambda w: samespot.evaluate(w.model, map=5),
-        "5 is no path; give a table, a folder of photos or a data set",
+        "5 is not a path; give a table, a folder of photos or a data set",
     ),
     "evaluate a part of open places": (
         lambda w: samespot.evaluate(w.model, map=places_of(w), map_part="london"),
-        "`part` has no effect on places that are open; say it when they are opened",
+        "`map_part` has no effect on places that are open; say it when they are opened",
     ),
     "report 5": (
         lambda w: samespot.report(5, "r.html"),
-        "5 is no run; give a folder, or what `train` or `evaluate` returned",
+        "5 is not a run; give a folder, or what `train` or `evaluate` returned",
     ),
     "descriptors that are not there": (
         lambda w: samespot.Descriptors.open("absent"),

@@ -26,7 +26,7 @@ def places(typed: dict[str, Any]) -> Any:
         file = table.save(asked.out)
         console.files_written([file, meta_path(file)])
         console.next_step("split", file, "--out", "split")
-    else:
+    elif "part" not in reading:  # a part of a data set is split already
         console.next_step("split", asked.source, *words_of({**reading, **pose}), "--out", "split")
     return console.places_facts(table)
 
@@ -61,7 +61,7 @@ class DataSetsOptions(Options):
 
 @command(app, DataSetsOptions)
 def datasets(typed: dict[str, Any]) -> Any:
-    """What is supported, what is found under ROOT, what is missing, and where to ask for it."""
+    """List the data sets that samespot reads: which are here, what they lack, and where to ask for the others."""
     asked = DataSetsOptions.of(typed)
     if asked.layout is not None:
         known = data_set(asked.layout)
@@ -69,4 +69,7 @@ def datasets(typed: dict[str, Any]) -> Any:
         return {"name": known.name, "title": known.title, "ask": known.ask, "layout": known.layout}
     found = find_data_sets(asked.root)
     console.datasets_table(DATA_SETS, found, asked.root)
+    preset = next((one for one in found if one.data_set.preset), None)
+    if preset is not None:
+        console.next_step("label", preset.root, "--preset", preset.data_set.name, "--out", "labels")
     return console.datasets_facts(DATA_SETS, found)

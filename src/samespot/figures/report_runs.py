@@ -156,7 +156,7 @@ def _home(source: Any) -> Path | Evaluation:
     if isinstance(held, Evaluation):
         return held
     if not isinstance(held, str | Path):
-        raise InputError(f"{held!r} is no run; give a folder, or what `train` or `evaluate` returned")
+        raise InputError(f"{held!r} is not a run; give a folder, or what `train` or `evaluate` returned")
     return Path(held)
 
 

@@ -240,7 +240,7 @@ def open_places(
     from samespot.places.table import Places
 
     if not isinstance(source, str | Path):
-        raise InputError(f"{source!r} is no path; give a table, a folder of photos or a data set")
+        raise InputError(f"{source!r} is not a path; give a table, a folder of photos or a data set")
     source = Path(source)
     if dataset is None and source.is_dir() and part is None and (source / "places.csv").is_file():
         source = source / "places.csv"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from samespot.errors import InputError
 from samespot.options import MOST_SEED, Options, ineffective, names, option
 from samespot.places.catalogue import DATA_SETS, MissingImages, as_places, pose_frame, refuse_other_suffix
 
@@ -93,8 +94,16 @@ def two_tables(
         return first, first
     part = rows.map_part if rows.map_part is not None or places is not None else reading.part
     # both tables must lie on one plane, so the map follows the queries' projection
-    second = as_places(queries if places is None else places, **{**how, "part": part}, onto=first.projection)
+    second = as_map(queries if places is None else places, **{**how, "part": part}, onto=first.projection)
     return first, second if rows.map_split is None else second.of_split(rows.map_split)
+
+
+def as_map(source: Any, **how: Any) -> Places:
+    """As `as_places`; what is wrong with the part is said of the map's."""
+    try:
+        return as_places(source, **how)
+    except InputError as error:
+        raise InputError(str(error).replace("`part`", "`map_part`")) from None
 
 
 @dataclass(frozen=True)

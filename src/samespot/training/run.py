@@ -19,6 +19,7 @@ from samespot.overlap.task import LabelTask, preset_named, preset_tasks, run_tas
 from samespot.places.catalogue import as_places
 from samespot.places.options import two_tables
 from samespot.places.table import Places
+from samespot.places.wording import told_of
 from samespot.progress import Progress
 from samespot.training.drawn import PAIRS, save_counts
 from samespot.training.loop import train_network
@@ -132,10 +133,8 @@ def training_data(
 
 def tell_notes(say: Say, tables: Iterable[Places]) -> None:
     """What the readers had to say about these tables, each line once."""
-    lines = [f"note: {line}" for table in tables for line in table.notes]
-    lines += [f"dropped: {n} images: {why}" for table in tables for why, n in table.dropped.items()]
-    for line in dict.fromkeys(lines):
-        say(line)
+    for kind, line in told_of(tables):
+        say(f"{kind}: {line}")
 
 
 def _own_set(data: TrainingData) -> LabelledSet:

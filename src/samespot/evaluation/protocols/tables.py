@@ -14,6 +14,7 @@ from samespot.evaluation.protocol import Protocol
 from samespot.overlap.labels import PairLabels
 from samespot.overlap.rules import RADIUS, THETA, Rule, Sectors, Within
 from samespot.places.catalogue import as_places
+from samespot.places.options import as_map
 from samespot.places.table import Places
 from samespot.retrieval import exclusion
 
@@ -24,7 +25,7 @@ CLOCK = r"\d{1,2}:\d{2}(:\d{2})?"
 def own_tables(asked: EvaluateOptions) -> tuple[Protocol, list[Case]]:
     """The tables that were given, paths or `Places`, and in words what was asked of them."""
     how = asked.reading
-    places = as_places(asked.map, **{**how, "part": asked.map_part})
+    places = as_map(asked.map, **{**how, "part": asked.map_part})
     queries = places if asked.queries is None else as_places(asked.queries, **how, onto=places.projection)
     by_default = asked.frames is None and asked.overlap is None
     within = asked.within or (WITHIN if by_default else None)
