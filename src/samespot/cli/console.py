@@ -316,7 +316,8 @@ def training_table(result: TrainingResult) -> None:
 
 def descriptors_table(described: Descriptors) -> None:
     meta = described.meta
-    grid = _grid(f"{meta['images']:,} images, {meta['dims']:,} numbers each ({meta['dtype']})")
+    grid = _grid(f"{meta['images']:,} images described")
+    grid.add_row("descriptors", f"{meta['dims']:,} dims, {meta['dtype']}")
     grid.add_row("network", f"{meta['backbone']}")
     grid.add_row("precision", str(meta["precision"]))
     if meta["bad"]:

@@ -20,7 +20,10 @@ from samespot.retrieval.options import DescribeOptions
 @dataclass(frozen=True)
 class ModelOption(Options):
     model: str = option(
-        ..., "A model or run folder, or an off-the-shelf network such as resnet50-gem.", argument=True
+        ...,
+        "A model or run folder, or an off-the-shelf network such as resnet50-gem.",
+        argument=True,
+        metavar="MODEL",
     )
 
 
@@ -92,7 +95,7 @@ class CompareOptions(Options):
     )
     second: str = option(..., "The same for the other model.", argument=True, metavar="B")
     descriptor: str | None = option(
-        None, "Which descriptor of A and B, as the tables name it.", default="as the network gives it"
+        None, "Which descriptor of A and B, by its name in the tables.", default="as the network gives it"
     )
     second_descriptor: str | None = option(None, "A different one for B.")
     seed: int = option(0, "Seed of the bootstrap.", least=0, most=MOST_SEED)
@@ -123,7 +126,7 @@ def _seeds(words: str) -> list[str]:
 
 @dataclass(frozen=True)
 class ProtocolsOptions(Options):
-    name: str | None = option(None, "Show everything about this one.", argument=True)
+    name: str | None = option(None, "Show everything about this protocol.", argument=True, metavar="NAME")
 
 
 @command(app, ProtocolsOptions)

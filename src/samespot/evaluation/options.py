@@ -53,7 +53,7 @@ class EvaluateOptions(MapPart, ReadOptions):
         panel=_WHITENING,
     )
     train: Path | None = option(
-        None, "Training places; whitening and calibration are fitted on them, too.", panel=_WHITENING
+        None, "Training places; whitening and calibration are also fitted on them.", panel=_WHITENING
     )
     train_split: str | None = option(None, "Only the rows of `train` with this split.", panel=_WHITENING)
 
@@ -86,7 +86,7 @@ class EvaluateOptions(MapPart, ReadOptions):
     radius: float = option(RADIUS, "How far a camera sees [metres].", above=0, panel=_OWN)
     time_gap: float | None = option(
         None,
-        "Never retrieve what was taken less than this many seconds before or after.",
+        "Never retrieve what was taken less than this many seconds before or after the query.",
         least=0,
         most=1e10,
         panel=_OWN,
@@ -140,11 +140,11 @@ class EvaluateOptions(MapPart, ReadOptions):
     )
 
     accept_precision: float = option(
-        0.95, "Name the distance up to which matches are right this often.", above=0, most=1, panel=_TRUST
+        0.95, "Report the distance up to which matches are right this often.", above=0, most=1, panel=_TRUST
     )
     acceptance: bool = option(True, "Also test each query with its place removed from the map.", panel=_TRUST)
 
-    seed: int = option(0, "Seed of the bootstraps.", least=0, most=MOST_SEED)
+    seed: int = option(0, "Seed of the bootstrap.", least=0, most=MOST_SEED)
 
     def __post_init__(self) -> None:
         """Whatever can be known to be wrong before a file is read."""

@@ -77,29 +77,27 @@ class RerankOptions(Options):
     rerank_top: int = option(TOP, "How many top matches to re-rank.", least=1, panel=PANEL)
     rerank_of: str | None = option(
         None,
-        "Which descriptor's matches, as the tables of results name it.",
+        "Which descriptor's matches to re-rank, by its name in the tables.",
         default="as the network gives it",
         panel=PANEL,
     )
     rerank_dims: int = option(
         PatchOptions.dims,
-        "Patch-NetVLAD: numbers kept of each square of the feature map.",
+        "Patch-NetVLAD: dims to keep of each patch of the feature map.",
         least=1,
         panel=PANEL,
     )
     rerank_patches: tuple[tuple[int, float], ...] = option(
         _PATCHES,
-        "Patch-NetVLAD: sizes of the squares and their weights, such as 2:0.45,5:0.15,8:0.4.",
+        "Patch-NetVLAD: sizes of the patches and their weights, such as 2:0.45,5:0.15,8:0.4.",
         parse=parse_patches,
         default=",".join(f"{size}:{weight:g}" for size, weight in _PATCHES),
         panel=PANEL,
     )
     rerank_scoring: Scoring = option(
-        PatchOptions.scoring, "Patch-NetVLAD: how matches of squares become a score.", panel=PANEL
+        PatchOptions.scoring, "Patch-NetVLAD: how matches of patches become a score.", panel=PANEL
     )
-    rerank_keypoints: int = option(
-        XFeatOptions.keypoints, "XFeat: keypoints kept of each photo.", panel=PANEL
-    )
+    rerank_keypoints: int = option(XFeatOptions.keypoints, "XFeat: keypoints to keep per photo.", panel=PANEL)
     rerank_geometry: Geometry = option(
         XFeatOptions.geometry, "XFeat: the geometry that matches must agree on.", panel=PANEL
     )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from samespot.places.table import Places
 
 PANEL = "Reading the places"
-_POSE, _ROWS = "Strong labels", "Which images"
+_POSE, _ROWS = "Position from the 6DOF pose", "Which images"
 SOURCE = "a csv or parquet table, a data set, a folder of photos, a COLMAP model"
 
 
@@ -32,12 +32,10 @@ class ReadOptions(Options):
     )
     part: str | None = option(None, "Part of a data set, e.g. train_val/london/query.", panel=PANEL)
     projection: str | None = option(
-        None, "Project latitude and longitude to this plane, e.g. EPSG:32633.", panel=PANEL
+        None, "Project latitude and longitude onto this plane, e.g. EPSG:32633.", panel=PANEL
     )
     wrap_headings: bool = option(False, "Accept headings outside [0, 360).", switch=True, panel=PANEL)
-    missing_images: MissingImages = option(
-        "warn", "What to do about image files that are not there.", panel=PANEL
-    )
+    missing_images: MissingImages = option("warn", "What to do about missing image files.", panel=PANEL)
 
     @property
     def reading(self) -> dict[str, Any]:
@@ -119,11 +117,14 @@ class CutOptions(Options):
     """How a table is cut into train, map and query."""
 
     by: Literal["area", "sequence", "time"] = option(
-        "area", "By area nothing that is evaluated was seen in training; or by sequence or time."
+        "area",
+        "How to cut: by area, so that nothing that is evaluated was seen in training, by sequence or by time.",
     )
     train: float = option(0.6, "Share of the photos to learn from.", above=0, below=1)
-    queries: float = option(0.25, "Share of the others that are looked up in the rest.", above=0, below=1)
-    gap: float = option(25.0, "By area: photos this near the cut are left out [metres].", least=0)
+    queries: float = option(
+        0.25, "Share of the remaining photos that become queries; the rest are the map.", above=0, below=1
+    )
+    gap: float = option(25.0, "By area: leave out photos this near the cut [metres].", least=0)
     seed: int = option(0, "Seed for choosing sequences.", least=0, most=MOST_SEED)
 
     def refuse_ineffective(self, typed: set[str]) -> None:

@@ -24,8 +24,8 @@ def _short(name: str) -> str:
 
 
 def told_of(tables: Iterable[Places]) -> list[tuple[str, str]]:
-    """What the readers had to say about these tables, each line once: ("note", line), and ("dropped", how many images and
-    why) where no note says it already."""
+    """What the readers had to say about these tables, each line once: ("note", line), and where no note says it already
+    ("dropped", how many images and why)."""
     tables = list(tables)
     notes = dict.fromkeys(note for table in tables for note in table.notes)
     dropped = dict.fromkeys((n, why) for table in tables for why, n in table.dropped.items())

@@ -180,9 +180,9 @@ def test_parts_of_a_data_set_are_tables_too(wall_scene):
     assert (case.query_count, case.place_count) == (1, 2)
     _, (alone,) = own_tables(EvaluateOptions.of({"map": wall_scene, "map_part": "heads/train"}))
     assert (alone.query_count, alone.place_count) == (2, 2)
-    with pytest.raises(InputError, match="with 2 parts .* choose one with `map_part`"):
+    with pytest.raises(InputError, match=r"with 2 parts .* choose one with `map_part`"):
         own_tables(EvaluateOptions.of({"map": wall_scene}))
-    with pytest.raises(InputError, match="with 2 parts .* choose one with `part`"):
+    with pytest.raises(InputError, match=r"with 2 parts .* choose one with `part`"):
         own_tables(EvaluateOptions.of({"map": wall_scene, "map_part": "heads/train", "queries": wall_scene}))
 
 
