@@ -81,8 +81,15 @@ def evaluate(typed: dict[str, Any]) -> Any:
     console.notes_of(*(table for case in done.cases for table in (case.queries, case.places)))
     console.files_written([*done.files, *pictures])
     if done.metrics:  # else the truth is secret, and what was written goes to a server
-        console.next_step("report", out, "--out", "report.html")
+        console.next_step("report", _run_around(out), "--out", "report.html")
     return done.evaluation.to_json()
+
+
+def _run_around(evaluation: Path) -> Path:
+    """The run folder whose evaluation this is, which shows its training, too; else the evaluation itself."""
+    run = evaluation.parent
+    inside = evaluation.name == "evaluation" and (run / "metrics.jsonl").is_file()
+    return run if inside else evaluation
 
 
 @dataclass(frozen=True)
