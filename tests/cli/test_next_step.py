@@ -9,6 +9,7 @@ import pytest
 import typer
 
 from samespot.cli import app, console
+from samespot.cli import evaluate as evaluate_commands
 from samespot.cli import label as label_commands
 from samespot.cli import train as train_commands
 from samespot.cli.bridge import words_of
@@ -115,3 +116,12 @@ def test_after_training_one_evaluates_on_photos_that_were_not_learned(hints, tmp
     train_commands._hint(TrainingData(tmp_path / "msls", preset="msls"))  # it has a protocol of its own
     _, params = parsed(hints[2])
     assert (params["protocol"], params["root"]) == ("msls-val", tmp_path / "msls")
+
+
+def test_after_evaluating_a_run_one_reports_on_the_whole_run(tmp_path):
+    run = tmp_path / "runs/mine"
+    assert evaluate_commands._run_around(run / "evaluation") == run / "evaluation"  # of no run
+    run.mkdir(parents=True)
+    (run / "metrics.jsonl").touch()
+    assert evaluate_commands._run_around(run / "evaluation") == run
+    assert evaluate_commands._run_around(run / "another") == run / "another"

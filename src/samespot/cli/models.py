@@ -44,7 +44,7 @@ class ConvertOptions(Options):
 
 @command(app, ConvertOptions)
 def convert(typed: dict[str, Any]) -> Any:
-    """Turn a network that others published into a model folder."""
+    """Convert a published network into a model folder."""
     from samespot.retrieval.convert import convert_file
 
     asked = ConvertOptions.of(typed)
@@ -58,7 +58,7 @@ def convert(typed: dict[str, Any]) -> Any:
 
 @dataclass(frozen=True)
 class ExportOptions(Options):
-    model: str = option(..., "A model or run folder, or a network by name.", argument=True)
+    model: str = option(..., "A model or run folder, or a network by name.", argument=True, metavar="MODEL")
     out: Path = option(Path("model.onnx"), "ONNX file to write.", writes="file")
 
 
