@@ -272,6 +272,8 @@ def _draw_map(
     page = _Page(low, side)
     _draw_scale(axes, page)
     tails = _draw_arrows(axes, far, page)
+    for camera in (query, *near):
+        page.take(camera.at, _Page.LETTER, _Page.LETTER)  # a dot
     for at, colour, words in _numbers(near, radius, 0.13 * side):
         _write(axes, page.free(at, words), words, colour)
     for camera, tail in zip(far, tails, strict=True):
