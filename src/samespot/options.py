@@ -181,7 +181,7 @@ def _of_type(name: str, value: Any, hint: Any) -> Any:
     kinds = set(_parts(hint))
     if value is None:
         if kinds & _WANTED.keys() and NoneType not in kinds:
-            raise InputError(f"`{name}` None is no value for it; leave it out for the default")
+            raise InputError(f"`{name}` cannot be None; leave it out to use the default")
         return value
     kinds -= {NoneType}
     wanted = _WANTED.get(next(iter(kinds))) if len(kinds) == 1 else None

@@ -222,7 +222,7 @@ COLMAP = {
     ),
     "same image twice": (
         {"images": IMAGE + IMAGE.replace("1 1 0", "2 1 0")},
-        "row 2: image a.jpg stands in the table twice (1 repeated rows); keep",
+        "row 2: image a.jpg is in the table twice (1 repeated rows); keep",
     ),
     "binary as text": (
         {"images": bytes(range(256))},

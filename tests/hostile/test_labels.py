@@ -206,18 +206,18 @@ def test_a_broken_cloud(refused, here, name):
 
 
 THREE_D = {
-    "no camera": (["--cloud", "c.ply"], "--cloud also needs --camera width,height,fx,fy,cx,cy [px]"),
+    "no camera": (["--cloud", "c.ply"], "--cloud also needs --camera width,height,fx,fy,cx,cy [pixels]"),
     "camera of words": (
         ["--cloud", "c.ply", "--camera", "wide"],
-        "camera 'wide': give six numbers, width,height,fx,fy,cx,cy [px]",
+        "camera 'wide': give six numbers, width,height,fx,fy,cx,cy [pixels]",
     ),
     "camera of five": (
         ["--cloud", "c.ply", "--camera", "64,48,50,50,32"],
-        "camera '64,48,50,50,32': give six numbers, width,height,fx,fy,cx,cy [px]",
+        "camera '64,48,50,50,32': give six numbers, width,height,fx,fy,cx,cy [pixels]",
     ),
     "camera of zeros": (
         ["--cloud", "c.ply", "--camera", "0,0,0,0,0,0"],
-        "camera '0,0,0,0,0,0': give six numbers, width,height,fx,fy,cx,cy [px]",
+        "camera '0,0,0,0,0,0': give six numbers, width,height,fx,fy,cx,cy [pixels]",
     ),
     "camera of nan": (
         ["--cloud", "c.ply", "--camera", "64,48,nan,50,32,24"],

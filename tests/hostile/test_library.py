@@ -85,15 +85,15 @@ CALLS = {
     ),
     "recall of nothing": (
         lambda w: samespot.recall_at_k(np.zeros((0, 1), int), []),
-        "k is 5, but 1 images were retrieved a query; search for more or lower k",
+        "k is 5, but 1 images were retrieved per query; search for more or lower k",
     ),
     "recall beyond": (
         lambda w: samespot.recall_at_k([[1]], [[1]], ks=(5,)),
-        "k is 5, but 1 images were retrieved a query; search for more or lower k",
+        "k is 5, but 1 images were retrieved per query; search for more or lower k",
     ),
     "recall at 0": (
         lambda w: samespot.recall_at_k([[1]], [[1]], ks=(0,)),
-        "k is 0, but 1 images were retrieved a query; search for more or lower k",
+        "k is 0; give at least 1",
     ),
     "recall of floats": (
         lambda w: samespot.recall_at_k([[1.5]], [[1]], ks=(1,)),
@@ -101,7 +101,7 @@ CALLS = {
     ),
     "recall of other lengths": (
         lambda w: samespot.recall_at_k([[1]], [[1], [2]], ks=(1,)),
-        "2 lists of positives for 1 queries; give one a query",
+        "2 lists of positives for 1 queries; give one per query",
     ),
     "recall of ragged lists": (
         lambda w: samespot.recall_at_k([[1, 2], [3]], [[1], [2]], ks=(1,)),
@@ -145,7 +145,7 @@ CALLS = {
     ),
     "places without columns": (
         lambda w: Places.build(".", {}),
-        ".: missing columns image, easting, northing; it has ; needed are image,",
+        ".: missing columns image, easting, northing; it has ; needed: image,",
     ),
     "a model that is not there": (
         lambda w: samespot.load_model("absent"),
@@ -265,7 +265,7 @@ CALLS = {
     ),
     "train in no order": (
         lambda w: samespot.train(w.places, w.labels, batch_pairs=None),
-        "`batch_pairs` None is no value for it; leave it out for the default",
+        "`batch_pairs` cannot be None; leave it out to use the default",
     ),
     "train with a seed of 2**64": (
         lambda w: samespot.train(w.places, w.labels, seed=2**64),
@@ -281,7 +281,7 @@ CALLS = {
     ),
     "evaluate a part of open places": (
         lambda w: samespot.evaluate(w.model, map=places_of(w), map_part="london"),
-        "`map_part` has no effect on places that are open; say it when they are opened",
+        "`map_part` has no effect on places that are already open; give it to `open_places`",
     ),
     "report 5": (
         lambda w: samespot.report(5, "r.html"),

@@ -51,7 +51,7 @@ class XFeatOptions(Options):
         super().__post_init__()
         if self.keypoints < LEAST[self.geometry]:
             raise InputError(
-                f"{self.keypoints} keypoints a photo: a {self.geometry} takes {LEAST[self.geometry]} or more"
+                f"{self.keypoints} keypoints per photo: a {self.geometry} needs {LEAST[self.geometry]} or more"
             )
         if min(self.size) < CELL or any(side % CELL for side in self.size):
             height, width = self.size

@@ -190,7 +190,7 @@ def _points_rule(asked: LabelOptions, queries_part: str | None) -> Callable[[Pla
     part = asked.map_part or queries_part
     camera = scene.parse_camera(asked.camera) if asked.camera else None
     if asked.cloud is not None and camera is None:
-        raise InputError("`cloud` also needs `camera=width,height,fx,fy,cx,cy` [px]")
+        raise InputError("`cloud` also needs `camera=width,height,fx,fy,cx,cy` [pixels]")
     models = colmap.parts(root) if root.is_dir() and asked.cloud is None else []
     if models and camera is not None:
         raise InputError("`camera` has no effect with a COLMAP model: it knows its cameras")
@@ -207,7 +207,7 @@ def _points_rule(asked: LabelOptions, queries_part: str | None) -> Callable[[Pla
         sequences = seven_scenes.parts(root) if root.is_dir() else []
         known: Any = camera or (seven_scenes.camera(root, part or sequences[0]) if sequences else None)
         if known is None:
-            raise InputError("depth images need `camera=width,height,fx,fy,cx,cy` [px]")
+            raise InputError("depth images need `camera=width,height,fx,fy,cx,cy` [pixels]")
         return scene.depth_scene(places, known, progress=progress)
 
     return lambda places: Points(partial(make, places), asked.occlusion, asked.device)

@@ -270,7 +270,9 @@ def as_places(source: Any, *, onto: str | None = None, frame: PoseFrame | None =
     given = {**how, "from_pose": frame}
     for name in ("dataset", "part", "projection", "wrap_headings", "from_pose"):
         if given.get(name):
-            raise InputError(f"`{name}` has no effect on places that are open; say it when they are opened")
+            raise InputError(
+                f"`{name}` has no effect on places that are already open; give it to `open_places`"
+            )
     return source
 
 

@@ -204,5 +204,5 @@ def missing_columns(table: pd.DataFrame, lacking: list[str], source: str, needed
     guess = f" ({' '.join(dict.fromkeys(guesses))})" if guesses else ""
     return InputError(
         f"{source}: missing column{'s' if len(lacking) > 1 else ''} {', '.join(lacking)}; it has {found}{guess};"
-        f" needed are {needed}"
+        f" needed: {needed}"
     )

@@ -384,7 +384,7 @@ def _refuse_lost(
     lost = known & ~(np.isfinite(easting) & np.isfinite(northing))
     if (row := _first_row(lost)) is not None:
         raise InputError(
-            f"{source} row {row + 1}: its position has no place on {projection}; choose another projection"
+            f"{source} row {row + 1}: its position cannot be placed on {projection}; choose another projection"
         )
 
 
@@ -510,7 +510,7 @@ def _refuse_bad_names(images: pd.Series, source: str) -> None:
     twice = _written_plainly(names).duplicated()
     if (row := _first_row(twice)) is not None:
         raise InputError(
-            f"{source} row {row + 1}: image {images.iloc[row]} stands in the table twice"
+            f"{source} row {row + 1}: image {images.iloc[row]} is in the table twice"
             f" ({twice.sum()} repeated rows); keep one row per image"
         )
 

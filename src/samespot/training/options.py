@@ -109,7 +109,7 @@ class TrainingData(RowOptions, ReadOptions):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.validate is not None and self.validate_map is None:
-            raise InputError("`validate` needs `validate_map`, the images to find its queries among")
+            raise InputError("`validate` needs `validate_map`, the images to find its queries in")
 
     def refuse_ineffective(self, typed: set[str]) -> None:
         if self.preset is None:
