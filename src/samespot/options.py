@@ -192,8 +192,8 @@ def _of_type(name: str, value: Any, hint: Any) -> Any:
             return operator.index(value)
         if kinds == {float}:
             return float(value)
-        if kinds == {str}:
-            return os.fspath(value)
+        if kinds == {str}:  # a split may be called 1
+            return str(value) if isinstance(value, int | float) else os.fspath(value)
     except (TypeError, ValueError, OverflowError):
         raise InputError(f"`{name}` {value!r} is not {wanted}") from None
     return Path(value) if kinds == {Path} and isinstance(value, str) else value

@@ -257,7 +257,11 @@ CALLS = {
     ),
     "train on 5": (
         lambda w: samespot.train(w.places, w.labels, batches=5),
-        "`batches` 5 is not a word",
+        "`batches` '5': '5' is not understood; ",
+    ),
+    "train on a list": (
+        lambda w: samespot.train(w.places, w.labels, batches=["A"]),
+        "`batches` ['A'] is not a word",
     ),
     "train with a rate of True": (
         lambda w: samespot.train(w.places, w.labels, learning_rate=True),
