@@ -99,7 +99,7 @@ def test_the_layout_of_a_foreign_file_can_be_chosen(tmp_path):
     with pytest.raises(InputError, match="choose `layout=matrix`"):
         import_h5(tmp_path / "a.h5", "empty")
     assert import_h5(tmp_path / "a.h5", "empty", layout="matrix").shape == (4, 0)
-    with pytest.raises(InputError, match=r"shape \(2, 2\) is no triangle"):
+    with pytest.raises(InputError, match=r"shape \(2, 2\) is not a triangle"):
         import_h5(tmp_path / "a.h5", "square", layout="triangle")
     with pytest.raises(
         InputError, match="`layout` 'square' is unknown; choose one of auto, matrix, triangle"
