@@ -31,6 +31,7 @@ import torch
 
 from clock import peak, reset_peak
 from samespot.devices import device_named, half_of, precision_name, tuned_for
+from samespot.images.options import IMAGE_SIZE
 from samespot.images.sources import FileImages
 from samespot.model.network import PlaceNet
 from samespot.overlap.rules import label_pairs
@@ -41,7 +42,7 @@ from samespot.training.logbook import read_metrics
 from samespot.training.loop import train_network
 from samespot.training.losses.contrastive import pair_losses
 from samespot.training.network import build_net
-from samespot.training.options import IMAGE_SIZE, TrainingOptions
+from samespot.training.options import TrainingOptions
 from samespot.training.sets import LabelledSet
 
 WARM_UP = 8  # steps before the clock starts

@@ -21,7 +21,7 @@ app = typer.Typer(
 
 
 def run() -> None:
-    cli.run(app)
+    cli.run(app, "python -m reproduction")
 
 
 @command(app, ClaimsOptions)

@@ -54,9 +54,9 @@ def explanations(path: Path, claims: Sequence[Claim]) -> dict[str, str]:
         raise InputError(f"{path}: not a toml file: {error}") from None
     for name, words in told.items():
         if name not in {claim.id for claim in claims}:
-            raise InputError(f"{path} explains {name!r}, which is no claim; --list shows them")
+            raise InputError(f"{path} explains {name!r}, which is not a claim; --list shows them")
         if not isinstance(words, str):
-            raise InputError(f"{path}: the explanation of {name!r} is no text")
+            raise InputError(f"{path}: the explanation of {name!r} is not text")
     return {name: words.strip() for name, words in told.items()}
 
 
@@ -72,6 +72,7 @@ def page(
     """All of it as Markdown."""
     parts = [
         _head(judged, command, {key for key, why in missing.items() if why != NOT_RUN}),
+        _HOW,
         _claims_table(judged.verdicts),
         *(_picture(one, images) for one in pictures if one.section == "claims"),
         _comparators_table(measured(judged.results)),
@@ -81,7 +82,6 @@ def page(
         *(_picture(one, images) for one in pictures if one.section == "details"),
         _everything(judged),
         _missing(missing, judged, failed or {}),
-        _HOW,
     ]
     return "\n\n".join(part.strip() for part in parts if part) + "\n"
 

@@ -208,7 +208,7 @@ def test_the_api_page_lists_every_option_with_its_default(docs_scripts):
     page = on_page_markdown((REPO / "docs" / "api.md").read_text())
     assert not MARK.search(page)
     assert "| `batch_pairs` | `64` | Pairs in one step" in page
-    assert "| `micro_pairs` | the whole batch |" in page
+    assert "| `micro_pairs` | as many as memory allows |" in page
     options = (TrainingOptions, DescribeOptions, EvaluateOptions, RerankOptions)
     for name in {one.name for cls in options for one in fields(cls)}:
         assert f"| `{name}` |" in page

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import operator
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields, replace
 from functools import cache
@@ -21,6 +22,7 @@ from typing import Any, Literal, Self, Union, get_args, get_origin, get_type_hin
 from samespot.errors import InputError
 
 Parse = Callable[[str], Any]
+MOST_SEED = 2**32 - 1  # what every generator takes
 
 
 @dataclass(frozen=True)
@@ -171,19 +173,29 @@ def checked(name: str, value: Any, hint: Any, known: About) -> Any:
     return value
 
 
+_WANTED: dict[Any, str] = {int: "a whole number", float: "a number", str: "a word", Path: "a path"}
+
+
 def _of_type(name: str, value: Any, hint: Any) -> Any:
-    """Numbers as numbers, paths as paths; anything else as it is."""
-    if value is None or isinstance(value, bool):
+    """Numbers as numbers, paths as paths, and words as words; anything else as it is."""
+    kinds = set(_parts(hint))
+    if value is None:
+        if kinds & _WANTED.keys() and NoneType not in kinds:
+            raise InputError(f"`{name}` cannot be None; leave it out to use the default")
         return value
-    kinds = set(_parts(hint)) - {NoneType}
+    kinds -= {NoneType}
+    wanted = _WANTED.get(next(iter(kinds))) if len(kinds) == 1 else None
     try:
+        if isinstance(value, bool) and wanted is not None and kinds != {bool}:
+            raise TypeError
         if kinds == {int}:
             return operator.index(value)
         if kinds == {float}:
             return float(value)
-    except (TypeError, ValueError):
-        what = "a whole number" if kinds == {int} else "a number"
-        raise InputError(f"`{name}` {value!r} is not {what}") from None
+        if kinds == {str}:  # a split may be called 1
+            return str(value) if isinstance(value, int | float) else os.fspath(value)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError(f"`{name}` {value!r} is not {wanted}") from None
     return Path(value) if kinds == {Path} and isinstance(value, str) else value
 
 
@@ -199,7 +211,8 @@ def _check_limits(name: str, value: float, known: About) -> None:
     for limit, keeps, words in limits:
         if limit is not None and not keeps(value, limit):
             shown = f"{value:g}" if isinstance(value, float) else _cut(str(value))
-            raise InputError(f"`{name}` {shown} must be {words} {limit:g}")
+            most = str(limit) if isinstance(limit, int) else f"{limit:g}"
+            raise InputError(f"`{name}` {shown} must be {words} {most}")
 
 
 def _cut(digits: str) -> str:

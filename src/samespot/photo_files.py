@@ -71,6 +71,21 @@ def refuse_large(encoded: bytes, path: str | Path) -> None:
 
 
 @contextmanager
+def header(path: str | Path) -> Iterator[Image]:
+    """An image file whose pixels stay where they are: its size and EXIF data. Pillow raises many kinds of errors in
+    here; a pipe, which would wait forever, is an `InputError` as in `read_encoded`."""
+    from PIL import Image
+
+    accept_heic()
+    if not Path(path).is_file():
+        raise InputError(f"{path}: is not a plain file")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # only the header is read, so a huge or odd image does no harm
+        with Image.open(path) as image:
+            yield image
+
+
+@contextmanager
 def opened(encoded: bytes, path: str | Path) -> Iterator[Image]:
     """The image in some bytes, by Pillow; what it raises in here, when opened or decoded, is one line."""
     from PIL import Image, UnidentifiedImageError

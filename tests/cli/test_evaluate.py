@@ -90,7 +90,8 @@ def test_a_described_table_is_not_read_again(samespot, model, tmp_path):
         "describe", model, places, "--out", tmp_path / "d", "--json", tmp_path / "d.json"
     )
     assert code == 0, err
-    assert "3 images, 96 numbers each (float32)" in out
+    assert "3 images described" in out
+    assert "96 dims, float32" in out
     told = json.loads((tmp_path / "d.json").read_text())
     assert (told["images"], told["dims"], told["bad"], told["backbone"]) == (
         3,

@@ -9,8 +9,10 @@ import pytest
 import typer
 
 from samespot.cli import app, console
+from samespot.cli import evaluate as evaluate_commands
 from samespot.cli import label as label_commands
 from samespot.cli import train as train_commands
+from samespot.cli.bridge import words_of
 from samespot.overlap.options import LabelOptions
 from samespot.training.options import TrainingData
 
@@ -62,7 +64,7 @@ def test_every_hint_in_the_source_names_a_command_and_flags_that_exist(hints):
         ("town", "label"),
         ("train", "evaluate"),
     }
-    assert len(hints) == len(found) - 2  # the others are made of the paths below
+    assert len(hints) == len(found) - 5  # the others are made of what was typed, see below
     for line in hints:
         parsed(line)
 
@@ -77,9 +79,20 @@ def test_after_labelling_one_trains_on_the_same_rows(hints, tmp_path):
         assert (params["places"], params["labels"]) == (places, tmp_path / "labels")
         assert params.get("map") == places_of_map
         TrainingData.of({key: params[key] for key in ("places", "labels", "map", "run") if key in params})
-    label_commands._hint(LabelOptions(places, split="query"))  # `train` would read other rows
-    label_commands._hint(LabelOptions(places, from_pose=True))  # or other positions
-    assert len(hints) == 2
+    # whatever was typed to read the tables, `train` reads alike
+    typed = {
+        "split": "query",
+        "map_split": "map",
+        "from_pose": True,
+        "north": "x",
+        "projection": "EPSG:32632",
+    }
+    label_commands._hint(LabelOptions(places), words_of(typed))
+    _, params = parsed(hints[2])
+    assert {name: params[name] for name in typed} == typed
+    label_commands._hint(LabelOptions(Path("MSLS"), preset="msls", out=tmp_path / "labels"))
+    _, params = parsed(hints[3])
+    assert (params["preset"], params["labels"], "map" in params) == ("msls", tmp_path / "labels", False)
 
 
 def test_after_training_one_evaluates_on_photos_that_were_not_learned(hints, tmp_path):
@@ -101,4 +114,14 @@ def test_after_training_one_evaluates_on_photos_that_were_not_learned(hints, tmp
     _, params = parsed(hints[1])
     assert (params["map"], params["queries"]) == (tmp_path / "m.csv", tmp_path / "q.csv")
     train_commands._hint(TrainingData(tmp_path / "msls", preset="msls"))  # it has a protocol of its own
-    assert len(hints) == 2
+    _, params = parsed(hints[2])
+    assert (params["protocol"], params["root"]) == ("msls-val", tmp_path / "msls")
+
+
+def test_after_evaluating_a_run_one_reports_on_the_whole_run(tmp_path):
+    run = tmp_path / "runs/mine"
+    assert evaluate_commands._run_around(run / "evaluation") == run / "evaluation"  # of no run
+    run.mkdir(parents=True)
+    (run / "metrics.jsonl").touch()
+    assert evaluate_commands._run_around(run / "evaluation") == run
+    assert evaluate_commands._run_around(run / "another") == run / "another"

@@ -170,7 +170,7 @@ def test_pose_errors_and_shares_localised():
 def test_poses_that_do_not_fit_are_refused():
     with pytest.raises(InputError, match="no query has a pose"):
         localised([], [], [(1.0, 1.0)])
-    with pytest.raises(InputError, match="one of each a query"):
+    with pytest.raises(InputError, match="one of each per query"):
         localised([1.0], [1.0, 2.0], [(1.0, 1.0)])
     with pytest.raises(InputError, match="qw qx qy qz"):
         pose_errors([[0, 0, 0]], [[1, 0, 0]], [[0, 0, 0]], [[1, 0, 0]])

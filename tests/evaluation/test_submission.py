@@ -119,11 +119,11 @@ def test_what_no_file_can_say_is_not_written(tmp_path):
 
 
 REFUSED = [
-    ("q0 m0 m1\nq1 m0 m9\n", "line 2: m9 is no map image"),
+    ("q0 m0 m1\nq1 m0 m9\n", "line 2: m9 is not a map image"),
     ("# comment\n\nq0 m0 m0\nq1 m0 m1\n", "line 3: m0 is predicted twice"),
     ("q0 m0 m1\nq1 m0 m1\nq0 m1 m0\n", "line 3: query q0 was already on line 1"),
     ("q0 m0 m1\nq1 m0\n", "line 2: 1 predictions, but 2 in the first line"),
-    ("q0 m0 m1\npano m0 m1\nq1 m0 m1\n", "line 2: pano is no query of this protocol"),
+    ("q0 m0 m1\npano m0 m1\nq1 m0 m1\n", "line 2: pano is not a query of this protocol"),
     ("q0 m0 m1\n", r"ends at line 1 without 1 of 2 queries \(q1\)"),
     ("", r"ends at line 0 without 2 of 2 queries \(q0, q1\)"),
     ("q0\nq1\n", "line 1: no predictions after the query"),

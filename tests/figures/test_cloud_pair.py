@@ -97,7 +97,7 @@ def test_nothing_to_draw_or_the_wrong_sizes_is_one_clear_line(tmp_path):
     nobody = np.zeros(len(pair["cloud"]), dtype=bool)
     for change, said in (
         ({"seen_a": nobody, "seen_b": nobody}, "neither camera sees a point"),
-        ({"seen_a": nobody[:5]}, "give one boolean a point"),
+        ({"seen_a": nobody[:5]}, "give one boolean per point"),
         ({"image_a": tmp_path / "torn.png"}, "torn.png: cannot decode the image"),
     ):
         with pytest.raises(InputError, match=said):

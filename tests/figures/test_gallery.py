@@ -175,6 +175,36 @@ def test_far_matches_are_named_with_their_distance(photo, tmp_path, monkeypatch)
     assert len({at for _, at in written}) == 4
 
 
+@pytest.mark.parametrize(
+    "places",
+    [
+        [(0, 900, 0), (10, 905, 0), (-10, 910, 0), (20, 920, 0)],  # all to the north
+        [(-900, -900, 0), (-905, -910, 0), (-900, -905, 0), (-1000, -1000, 90)],  # where the scale is
+        [(900, 0, 0), (2, 1, 30), (-3, 0, 40), (0, 3, 350)],  # near ones on top of each other, and one far
+        [(0, 40, 180), (5, 42, 182), (2000, 1, 0), (2100, -1, 0)],
+    ],
+)
+def test_words_on_a_map_do_not_cover_each_other_and_are_inside(photo, places):
+    """As they are drawn: numbers, distances and the scale."""
+    import matplotlib.pyplot as plt
+
+    figure = plt.figure(figsize=(gallery.MAP_SIDE, gallery.MAP_SIDE), dpi=gallery.DPI)
+    axes = figure.add_axes((0, 0, 1, 1))
+    matches = [GalleryMatch(photo, place, 0.1, i % 2 == 0) for i, place in enumerate(places)]
+    gallery._draw_map(axes, GalleryRow(photo, (0.0, 0.0, 0.0), matches), matches, 90.0, 30.0)
+    figure.canvas.draw()
+    boxes = [text.get_window_extent() for text in axes.texts if text.get_text()]
+    assert len(boxes) >= 4
+    for i, one in enumerate(boxes):
+        assert axes.bbox.padded(1).fully_containsx(one.x0)
+        assert axes.bbox.padded(1).fully_containsx(one.x1)
+        assert axes.bbox.padded(1).fully_containsy(one.y0)
+        assert axes.bbox.padded(1).fully_containsy(one.y1)
+        for other in boxes[i + 1 :]:
+            assert not one.padded(-0.5).overlaps(other.padded(-0.5))
+    plt.close(figure)
+
+
 def test_eight_rows_of_real_sizes_stay_small_enough_to_send(tmp_path):
     dice = np.random.default_rng(0)
     images = []

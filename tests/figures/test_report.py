@@ -1,6 +1,7 @@
 """The report as text: numbers that are in it, what is left out, names that cannot break out, photos once each."""
 
 import json
+import os
 import re
 import shutil
 from base64 import b64decode
@@ -407,6 +408,15 @@ def test_photos_are_kept_once_small_and_upright(tmp_path):
     with Image.open(tmp_path / "back.webp") as image:
         assert image.size == (100, 200)
     assert store.shape == 0.75  # half as wide as tall, but no frame is that narrow
+
+
+def test_what_is_no_photo_is_absent_and_a_pipe_does_not_wait(tmp_path):
+    os.mkfifo(tmp_path / "pipe.jpg")
+    (tmp_path / "empty.jpg").touch()
+    (tmp_path / "words.jpg").write_text("no image")
+    (tmp_path / "folder.jpg").mkdir()
+    paths = [tmp_path / f"{name}.jpg" for name in ("pipe", "empty", "words", "folder", "nowhere")]
+    assert PhotoStore().add(paths) == [ABSENT] * len(paths)
 
 
 def test_histograms_have_a_bar_for_pairs_without_overlap_and_merge_by_name(runs):

@@ -1,5 +1,6 @@
 """The report in a real browser: nothing goes wrong, nothing is fetched, it answers, it fits a phone and a dark room."""
 
+import math
 import os
 import re
 import shutil
@@ -131,6 +132,50 @@ def test_a_printed_page_has_every_chart_and_they_shrink_to_the_paper(opened):
         "[...document.querySelectorAll('.main-svg')].map((svg) => svg.getBoundingClientRect().right)"
     )
     assert max(shown) <= 1280
+
+
+def test_on_paper_tables_are_whole_and_what_can_be_opened_is_open(opened):
+    """Paper does not scroll: a table used to end at its edge, and explanations stayed closed."""
+    page = opened(680)  # [px] about what is left of the width of a sheet
+    page.evaluate("""() => addEventListener("beforeprint", () => {
+        const all = [...document.querySelectorAll("details:not(.menu)")];
+        window.open_ones = all.filter((one) => !one.querySelector("pre")).map((one) => one.open);
+    })""")
+    before = page.locator("details[open]").count()
+    assert page.pdf().startswith(b"%PDF")
+    opened_ones = page.evaluate("window.open_ones")
+    assert opened_ones
+    assert all(opened_ones)
+    assert page.locator("details[open]").count() == before  # the screen is as before
+    page.emulate_media(media="print")
+    widths = page.evaluate(
+        "[...document.querySelectorAll('.table-box table')]"
+        ".map((one) => [one.scrollWidth, one.parentElement.clientWidth])"
+    )
+    assert len(widths) >= 2
+    assert all(table <= room + 1 for table, room in widths), widths
+
+
+@pytest.mark.parametrize("corner", [(-1, -1), (1, -1), (-1, 1), (1, 1)])
+def test_the_scale_of_a_small_map_is_in_a_corner_without_a_camera(opened, corner):
+    page = opened()
+    towards = math.degrees(math.atan2(*corner))  # each looks at the other, so both stand in a corner
+    cameras = [
+        [0, 0, towards, 20, "", "ink"],
+        [50 * corner[0], 50 * corner[1], towards + 180, 20, "a1", "right"],
+    ]
+    scale, dots = page.evaluate(
+        """(cameras) => {
+            const svg = document.querySelector(".sector-map");
+            sectorMap.draw(svg, cameras, 30);
+            const box = (one) => { const b = one.getBBox(); return [b.x, b.y, b.x + b.width, b.y + b.height]; };
+            return [box(svg.querySelector("rect")), [...svg.querySelectorAll("circle")].map(box)];
+        }""",
+        cameras,
+    )
+    assert len(dots) == 2
+    for left, top, right, bottom in dots:
+        assert right < scale[0] or left > scale[2] or bottom < scale[1] or top > scale[3]
 
 
 CAMERAS = [

@@ -9,9 +9,9 @@ from samespot.cli import console
 GLOBAL = {
     "unknown command": (
         ["lable", "PLACES"],
-        "No such command 'lable'. Did you mean 'label'? (see command --help)",
+        "No such command 'lable'. Did you mean 'label'? (see samespot --help)",
     ),
-    "unknown option": (["--colour"], "No such option: --colour (see command --help)"),
+    "unknown option": (["--colour"], "No such option: --colour (see samespot --help)"),
     "typo of an option": (
         ["places", "PLACES", "--projecton", "EPSG:32632"],
         "No such option: --projecton (Possible options: --projection)",
@@ -26,15 +26,15 @@ GLOBAL = {
     ),
     "no value": (
         ["places", "PLACES", "--part"],
-        "Option '--part' requires an argument. (see samespot --help)",
+        "Option '--part' requires an argument. (see samespot places --help)",
     ),
     "value for a switch": (
         ["places", "PLACES", "--wrap-headings=yes"],
-        "Option '--wrap-headings' does not take a value. (see samespot --help)",
+        "Option '--wrap-headings' does not take a value. (see samespot places --help)",
     ),
     "no argument": (["describe"], "Missing argument"),
     "one argument": (["describe", "MODEL"], "Missing argument"),
-    "command in capitals": (["PLACES", "x"], "(see command --help)"),
+    "command in capitals": (["PLACES", "x"], "(see samespot --help)"),
     "empty word": (["places", ""], "Invalid value for 'SOURCE': an empty name; give a file or folder"),
     "json is a folder": (["models", "--json", "STREET"], "is a folder; give the name of a file"),
     "json under a file": (["models", "--json", "PLACES/x.json"], "is a file)"),
@@ -44,7 +44,7 @@ GLOBAL = {
     ),
     "json without a name": (
         ["protocols", "--json"],
-        "Option '--json' requires an argument. (see samespot --help)",
+        "Option '--json' requires an argument. (see samespot protocols --help)",
     ),
 }
 
@@ -81,9 +81,9 @@ TOWN = {
         "100000 visits: give 2 to 64, so that there is a map and something to",
     ),
     "negative seed": (["town", "--seed", "-1"], "--seed -1 must be at least 0"),
-    "huge seed": (["town", "--seed", str(10**400)], "--seed 100000000000… must be at most 4.29497e+09"),
+    "huge seed": (["town", "--seed", str(10**400)], "--seed 100000000000… must be at most 4294967295"),
     "seed of words": (["town", "--seed", "x"], "Invalid value for '--seed'"),
-    "one photo": (["town", "--photos-per-visit", "1"], "1 photos a visit: give at least 8"),
+    "one photo": (["town", "--photos-per-visit", "1"], "1 photos per visit: give at least 8"),
     "no photos": (["town", "--photos-per-visit", "0"], "--photos-per-visit 0 must be at least 1"),
     "tiny photos": (["town", "--size", "4x4"], "size 4 x 4: give 16 to 4096 px each"),
     "huge photos": (["town", "--size", "100000x100000"], "size 100000 x 100000: give 16 to 4096 px each"),
@@ -191,7 +191,7 @@ TRAINING = {
     ),
     "validation without a map": (
         ["PLACES", "--labels", "LABELS", "--validate", "PLACES"],
-        "--validate needs --validate-map, the images to find its queries among",
+        "--validate needs --validate-map, the images to find its queries in",
     ),
     "device cuda": (
         ["PLACES", "--labels", "LABELS", "--device", "cuda"],

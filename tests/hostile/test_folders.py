@@ -222,7 +222,7 @@ COLMAP = {
     ),
     "same image twice": (
         {"images": IMAGE + IMAGE.replace("1 1 0", "2 1 0")},
-        "row 2: image a.jpg stands in the table twice (1 repeated rows); keep",
+        "row 2: image a.jpg is in the table twice (1 repeated rows); keep",
     ),
     "binary as text": (
         {"images": bytes(range(256))},
@@ -415,7 +415,7 @@ OTHERS = {
     "7Scenes with text": (lambda f: seven_scenes(f, "x " * 16), "line 1: 'x' is not a number"),
     "7Scenes without rotation": (
         lambda f: seven_scenes(f, "2 0 0 0 0 2 0 0 0 0 2 0 0 0 0 1"),
-        "the 3x3 part of the matrix is no rotation",
+        "the 3x3 part of the matrix is not a rotation",
     ),
     "7Scenes with another last row": (
         lambda f: seven_scenes(f, "1 0 0 0 0 1 0 0 0 0 1 0 1 1 1 1"),
@@ -475,7 +475,7 @@ LISTS = {
     "text in a pose": ("night/rear/1.jpg" + " x" * 16 + "\n", "line 1: 'x' is not a finite number"),
     "no rotation": (
         "night/rear/1.jpg" + " 2" * 16 + "\n",
-        "line 1: the 3x3 part of the matrix of night/rear/1.jpg is no rotation",
+        "line 1: the 3x3 part of the matrix of night/rear/1.jpg is not a rotation",
     ),
     "odd name": (
         "night.jpg 1 0 0 0 0 1 0 0 0 0 1 0 0 0 0 1\n",

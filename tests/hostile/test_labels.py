@@ -206,18 +206,18 @@ def test_a_broken_cloud(refused, here, name):
 
 
 THREE_D = {
-    "no camera": (["--cloud", "c.ply"], "--cloud also needs --camera width,height,fx,fy,cx,cy [px]"),
+    "no camera": (["--cloud", "c.ply"], "--cloud also needs --camera width,height,fx,fy,cx,cy [pixels]"),
     "camera of words": (
         ["--cloud", "c.ply", "--camera", "wide"],
-        "camera 'wide': give six numbers, width,height,fx,fy,cx,cy [px]",
+        "camera 'wide': give six numbers, width,height,fx,fy,cx,cy [pixels]",
     ),
     "camera of five": (
         ["--cloud", "c.ply", "--camera", "64,48,50,50,32"],
-        "camera '64,48,50,50,32': give six numbers, width,height,fx,fy,cx,cy [px]",
+        "camera '64,48,50,50,32': give six numbers, width,height,fx,fy,cx,cy [pixels]",
     ),
     "camera of zeros": (
         ["--cloud", "c.ply", "--camera", "0,0,0,0,0,0"],
-        "camera '0,0,0,0,0,0': give six numbers, width,height,fx,fy,cx,cy [px]",
+        "camera '0,0,0,0,0,0': give six numbers, width,height,fx,fy,cx,cy [pixels]",
     ),
     "camera of nan": (
         ["--cloud", "c.ply", "--camera", "64,48,nan,50,32,24"],
@@ -267,10 +267,10 @@ H5 = {
     "text": (b"hello", "cannot be read as HDF5"),
     "cut off": (None, "cannot be read as HDF5"),
     "no fov": ({"gt": HALF}, "no data set 'fov'; it has gt; label files have fov and sim"),
-    "words": ({"fov": np.array([b"a", b"b"])}, "'fov' is no data set of numbers in one or two dimensions"),
-    "three dimensions": ({"fov": HALF[None]}, "'fov' is no data set of numbers in one or two dimensions"),
-    "a number": ({"fov": 1.0}, "'fov' is no data set of numbers in one or two dimensions"),
-    "a group": ({"fov/x": HALF}, "'fov' is no data set of numbers in one or two dimensions"),
+    "words": ({"fov": np.array([b"a", b"b"])}, "'fov' is not a data set of numbers in one or two dimensions"),
+    "three dimensions": ({"fov": HALF[None]}, "'fov' is not a data set of numbers in one or two dimensions"),
+    "a number": ({"fov": 1.0}, "'fov' is not a data set of numbers in one or two dimensions"),
+    "a group": ({"fov/x": HALF}, "'fov' is not a data set of numbers in one or two dimensions"),
     "above 1": ({"fov": HALF + 1}, "similarity 1.5 near row 0 is not in [0, 1]; is it another kind of file?"),
     "below 0": (
         {"fov": HALF - 1},
@@ -315,7 +315,7 @@ IMPORTS = {
     ),
     "layout triangle": (
         ["x.h5", "--layout", "triangle"],
-        "a data set of shape (2, 3) is no triangle; choose another --layout",
+        "a data set of shape (2, 3) is not a triangle; choose another --layout",
     ),
     "no sim": (["x.h5", "--key", "sim"], "no data set 'sim'; it has fov; label files have fov and sim"),
     "out is a file": (["x.h5", "--out", "PLACES"], "is a file; give the name of a folder"),

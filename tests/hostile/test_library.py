@@ -85,15 +85,15 @@ CALLS = {
     ),
     "recall of nothing": (
         lambda w: samespot.recall_at_k(np.zeros((0, 1), int), []),
-        "k is 5, but 1 images were retrieved a query; search for more or lower k",
+        "k is 5, but 1 images were retrieved per query; search for more or lower k",
     ),
     "recall beyond": (
         lambda w: samespot.recall_at_k([[1]], [[1]], ks=(5,)),
-        "k is 5, but 1 images were retrieved a query; search for more or lower k",
+        "k is 5, but 1 images were retrieved per query; search for more or lower k",
     ),
     "recall at 0": (
         lambda w: samespot.recall_at_k([[1]], [[1]], ks=(0,)),
-        "k is 0, but 1 images were retrieved a query; search for more or lower k",
+        "k is 0; give at least 1",
     ),
     "recall of floats": (
         lambda w: samespot.recall_at_k([[1.5]], [[1]], ks=(1,)),
@@ -101,7 +101,7 @@ CALLS = {
     ),
     "recall of other lengths": (
         lambda w: samespot.recall_at_k([[1]], [[1], [2]], ks=(1,)),
-        "2 lists of positives for 1 queries; give one a query",
+        "2 lists of positives for 1 queries; give one per query",
     ),
     "recall of ragged lists": (
         lambda w: samespot.recall_at_k([[1, 2], [3]], [[1], [2]], ks=(1,)),
@@ -145,7 +145,7 @@ CALLS = {
     ),
     "places without columns": (
         lambda w: Places.build(".", {}),
-        ".: missing columns image, easting, northing; it has ; needed are image,",
+        ".: missing columns image, easting, northing; it has ; needed: image,",
     ),
     "a model that is not there": (
         lambda w: samespot.load_model("absent"),
@@ -205,7 +205,7 @@ CALLS = {
     ),
     "compare a number": (
         lambda w: samespot.compare(w.evaluation, 7),
-        "7 is no evaluation; give what `samespot evaluate` wrote, or what",
+        "7 is not an evaluation; give what `samespot evaluate` wrote, or what",
     ),
     "report nothing": (
         lambda w: samespot.report([], "r.html"),
@@ -238,6 +238,58 @@ CALLS = {
     "a loss without a margin": (
         lambda w: samespot.GeneralizedContrastiveLoss(margin=0.0),
         "margin 0 is not positive; the paper's is 0.5",
+    ),
+    "whiten to None": (
+        lambda w: samespot.evaluate(w.model, map=w.places, whiten=None),
+        "`whiten` None must be descriptor sizes, such as 32,64,128",
+    ),
+    "whiten to one and a half": (
+        lambda w: samespot.evaluate(w.model, map=w.places, whiten=1.5),
+        "`whiten` 1.5 must be descriptor sizes, such as 32,64,128",
+    ),
+    "whiten to True": (
+        lambda w: samespot.evaluate(w.model, map=w.places, whiten=[32, True]),
+        "`whiten` [32, True] must be descriptor sizes, such as 32,64,128",
+    ),
+    "train for True steps": (
+        lambda w: samespot.train(w.places, w.labels, steps=True),
+        "`steps` True is not a whole number",
+    ),
+    "train on 5": (
+        lambda w: samespot.train(w.places, w.labels, batches=5),
+        "`batches` '5': '5' is not understood; ",
+    ),
+    "train on a list": (
+        lambda w: samespot.train(w.places, w.labels, batches=["A"]),
+        "`batches` ['A'] is not a word",
+    ),
+    "train with a rate of True": (
+        lambda w: samespot.train(w.places, w.labels, learning_rate=True),
+        "`learning_rate` True is not a number",
+    ),
+    "train in no order": (
+        lambda w: samespot.train(w.places, w.labels, batch_pairs=None),
+        "`batch_pairs` cannot be None; leave it out to use the default",
+    ),
+    "train with a seed of 2**64": (
+        lambda w: samespot.train(w.places, w.labels, seed=2**64),
+        "`seed` 18446744073709551616 must be at most 4294967295",
+    ),
+    "train on places of 5": (
+        lambda w: samespot.train(5, w.labels),
+        "5 is not a path; give a table, a folder of photos or a data set",
+    ),
+    "evaluate a map of 5": (
+        lambda w: samespot.evaluate(w.model, map=5),
+        "5 is not a path; give a table, a folder of photos or a data set",
+    ),
+    "evaluate a part of open places": (
+        lambda w: samespot.evaluate(w.model, map=places_of(w), map_part="london"),
+        "`map_part` has no effect on places that are already open; give it to `open_places`",
+    ),
+    "report 5": (
+        lambda w: samespot.report(5, "r.html"),
+        "5 is not a run; give a folder, or what `train` or `evaluate` returned",
     ),
     "descriptors that are not there": (
         lambda w: samespot.Descriptors.open("absent"),

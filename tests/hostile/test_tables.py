@@ -28,7 +28,7 @@ BROKEN = {
     ),
     "json": ('{"image": "a.jpg"}', "missing columns image, easting, northing"),
     "html": ("<html><body>404</body></html>\n", "missing columns image, easting, northing"),
-    "one column": ("image\na.jpg\n", "it has image; needed are image, easting, northing"),
+    "one column": ("image\na.jpg\n", "it has image; needed: image, easting, northing"),
     "no image": ("easting,northing\n1,2\n", "missing column image; it has easting, northing"),
     "no position": ("image,heading\na.jpg,2\n", "missing columns easting, northing; it has image, heading"),
     "half a position": ("image,easting,heading\na.jpg,2,3\n", "missing column northing"),
@@ -85,10 +85,10 @@ BROKEN = {
     ),
     "no name": (HEAD + ",1,2,3\n", "row 1: no image name (1 rows lack one); fill them in"),
     "blank name": (HEAD + "   ,1,2,3\n", "row 1: no image name"),
-    "same image twice": (HEAD + "a.jpg,1,2,3\na.jpg,1,2,3\n", "row 2: image a.jpg stands in the table twice"),
+    "same image twice": (HEAD + "a.jpg,1,2,3\na.jpg,1,2,3\n", "row 2: image a.jpg is in the table twice"),
     "same image by another path": (
         HEAD + "a.jpg,1,2,3\n./a.jpg,1,2,3\n",
-        "image ./a.jpg stands in the table twice",
+        "image ./a.jpg is in the table twice",
     ),
     "NUL in a name": (HEAD + "a\0b.jpg,1,2,3\n", "binary data"),
     "pano maybe": (
@@ -314,6 +314,10 @@ WISHES = {
     ),
     "out of another kind": (["--out", "x.txt"], "x.txt: a table of places is written as .csv or .parquet"),
     "out without a suffix": (["--out", "x"], "x: a table of places is written as .csv or .parquet"),
+    "out of another kind, of photos that are not there": (
+        ["--out", "x.txt", "--missing-images", "error"],
+        "x.txt: a table of places is written as .csv or .parquet",
+    ),
     "out is a folder": (["--out", "."], "--out .: is a folder; give the name of a file"),
     "out under a file": (["--out", "p.csv/x.csv"], "cannot be written (p.csv is a file)"),
     "out where nobody writes": (["--out", "/proc/x.csv"], "--out /proc/x.csv: cannot be written"),

@@ -139,7 +139,7 @@ def test_what_a_package_itself_misses_is_named(first_line, said, tmp_path, monke
 
 
 def test_too_few_keypoints_for_a_geometry_are_refused():
-    with pytest.raises(InputError, match="7 keypoints a photo: a fundamental takes 8 or more"):
+    with pytest.raises(InputError, match="7 keypoints per photo: a fundamental needs 8 or more"):
         XFeatOptions(7)
     with pytest.raises(InputError, match="geometry"):
         XFeatOptions(geometry="essential")

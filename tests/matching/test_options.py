@@ -32,7 +32,7 @@ def test_the_size_that_was_asked_for_wins_over_that_of_the_photos():
         ({"rerank_top": 5}, "`rerank_top` has no effect without `rerank`"),
         ({"rerank": "xfeat", "rerank_dims": 64}, "`rerank_dims` has no effect with `rerank=xfeat`"),
         ({"rerank": "patch-netvlad", "rerank_size": "32x32"}, "`rerank_size` has no effect with"),
-        ({"rerank": "xfeat", "rerank_keypoints": 3}, "3 keypoints a photo: a fundamental takes 8 or more"),
+        ({"rerank": "xfeat", "rerank_keypoints": 3}, "3 keypoints per photo: a fundamental needs 8 or more"),
         ({"rerank": "sift"}, "`rerank` 'sift' is unknown; choose one of patch-netvlad, xfeat"),
     ],
 )

@@ -99,7 +99,7 @@ def test_the_layout_of_a_foreign_file_can_be_chosen(tmp_path):
     with pytest.raises(InputError, match="choose `layout=matrix`"):
         import_h5(tmp_path / "a.h5", "empty")
     assert import_h5(tmp_path / "a.h5", "empty", layout="matrix").shape == (4, 0)
-    with pytest.raises(InputError, match=r"shape \(2, 2\) is no triangle"):
+    with pytest.raises(InputError, match=r"shape \(2, 2\) is not a triangle"):
         import_h5(tmp_path / "a.h5", "square", layout="triangle")
     with pytest.raises(
         InputError, match="`layout` 'square' is unknown; choose one of auto, matrix, triangle"
@@ -142,7 +142,9 @@ def test_what_is_wrong_is_named(tmp_path):
         file["words"] = ["a", "b", "c"]
         file["number"] = 0.5
     for key in ("fov", "words", "number"):
-        with pytest.raises(InputError, match=f"'{key}' is no data set of numbers in one or two dimensions"):
+        with pytest.raises(
+            InputError, match=f"'{key}' is not a data set of numbers in one or two dimensions"
+        ):
             import_h5(tmp_path / "g.h5", key)
     with pytest.raises(InputError, match="is a folder"):
         export_h5(labels_of(np.eye(2, dtype=np.float32)), tmp_path)

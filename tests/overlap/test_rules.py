@@ -12,6 +12,7 @@ from samespot.overlap.rules import (
     Sectors,
     SoftDistance,
     Within,
+    label_within,
     parse_soft_distance,
     parse_within,
     rule_of,
@@ -164,3 +165,17 @@ def test_rules_are_read_from_words():
 def test_a_rule_that_makes_no_sense_is_refused(make, said):
     with pytest.raises(InputError, match=said):
         make()
+
+
+def test_where_nobody_says_it_the_same_place_is_25_metres_and_no_angle(tmp_path):
+    """One meaning for the rule, its short form, training and evaluation; MSLS says its 40 degrees itself."""
+    from samespot.evaluation.protocols.tables import WITHIN
+    from samespot.training.options import TrainingData
+
+    table = {"image": ["a", "b"], "easting": [0.0, 24.0], "northing": 0.0, "heading": [0.0, 180.0]}
+    places = Places.build(tmp_path, table, missing_images="ignore")
+    assert Within() == Within(25.0, None) == WITHIN == TrainingData("p.csv").within == parse_within("25m")
+    np.testing.assert_array_equal(
+        Within().label(places, places).dense(), label_within(places, places).dense()
+    )
+    assert label_within(places, places).dense().all()

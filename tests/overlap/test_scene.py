@@ -47,7 +47,7 @@ def test_a_scene_is_fused_from_a_bounded_number_of_frames(tmp_path, options, use
 
 def test_frames_are_counted_from_one(tmp_path):
     for options in ({"every": 0}, {"most_frames": 0}):
-        with pytest.raises(InputError, match="give whole numbers from 1 on"):
+        with pytest.raises(InputError, match="give whole numbers, at least 1"):
             depth_scene(video(tmp_path, 1), CAMERA, **options)
 
 

@@ -227,7 +227,7 @@ def test_similarity_rows_keep_only_what_passes_the_threshold():
     ("change", "said"),
     [
         ({"points": np.zeros((4, 2))}, "(n, 3) x, y, z"),
-        ({"centres": [[0, 0, 0]] * 2}, "needed are (n, 3) and (n, 4)"),
+        ({"centres": [[0, 0, 0]] * 2}, "expected (n, 3) and (n, 4)"),
         ({"quaternions": [[0, 0, 0, 0]]}, "camera row 0: its pose is not finite or its quaternion is zero"),
         ({"cameras": [CAMERA] * 3}, "3 cameras for 1 poses"),
         ({"cameras": Camera(8, 6, 0.0, 4.0, 4.0, 3.0)}, "positive focal lengths"),

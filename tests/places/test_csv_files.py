@@ -1,6 +1,7 @@
 """Tables as people have them: delimiters, encodings and column names of cameras, spreadsheets and databases."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from samespot import InputError, Places
@@ -127,3 +128,27 @@ def test_strong_labels_need_no_eastings(tmp_path):
     np.testing.assert_allclose(places.positions, [[5, 7, 90]], atol=1e-9)
     with pytest.raises(InputError, match="missing columns easting, northing"):
         open_places(tmp_path / "p.csv", missing_images="ignore")
+
+
+@pytest.mark.parametrize("column", ["image", "File Name"])
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz"])
+def test_a_photo_may_be_called_like_nothing(tmp_path, column, suffix):
+    """pandas takes such words for a missing value."""
+    names = ["nan", "NA", "null", "None", "N/A", "-1.#IND", "007"]
+    path = tmp_path / f"p.{suffix}"
+    rows = {column: names, "easting": 1.0, "northing": range(7), "heading": ["nan", "NA", "", 1, 2, 3, 4]}
+    pd.DataFrame(rows).to_csv(path, index=False)
+    places = Places.read(path, missing_images="ignore")
+    assert places.table["image"].tolist() == names
+    assert np.isnan(places.table["heading"]).sum() == 3  # of a number they mean what they always did
+    again = Places.read(places.save(tmp_path / "again.csv"), missing_images="ignore")
+    assert again.digest() == places.digest()
+
+
+def test_an_empty_name_is_still_none(tmp_path):
+    (tmp_path / "p.csv").write_text("easting,northing,image\n1,2,a.jpg\n1,3,\n")
+    with pytest.raises(InputError, match=r"row 2: no image name \(1 rows lack one\)"):
+        Places.read(tmp_path / "p.csv", missing_images="ignore")
+    (tmp_path / "p.csv").write_text("easting,northing,image\n1,2,a.jpg\n1,3\n")
+    with pytest.raises(InputError, match="line 3: 2 fields where the header has 3"):
+        Places.read(tmp_path / "p.csv", missing_images="ignore")

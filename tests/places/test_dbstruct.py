@@ -77,7 +77,7 @@ def test_time_stamps_are_months(tmp_path):
 @pytest.mark.parametrize(
     ("fields", "fault"),
     [
-        ({"utmDb": UTM[:, :2]}, r"utmDb is \(2, 2\) where 2 × 3, two rows an image, is expected"),
+        ({"utmDb": UTM[:, :2]}, r"utmDb is \(2, 2\) where 2 × 3, two rows per image, is expected"),
         ({"utmDb": UTM.T}, r"utmDb is \(3, 2\) where 2 × 3"),
         ({"utmDb": None}, "its dbStruct has no utmDb; is it"),
         ({"utmDb": None, "dbImageFns": None}, "its dbStruct has no dbImageFns and no utmDb; is it"),

@@ -117,7 +117,7 @@ def test_an_unknown_part_is_answered_with_those_there_are(root):
         (f"night/rear/2.jpg {LOOKS_EAST_MATRIX.replace('20', 'x')}", "line 2: 'x' is not a finite number"),
         (
             f"night/rear/2.jpg {LOOKS_EAST_MATRIX.replace('-1 0 0', '1 0 0')}",
-            "line 2: the 3x3 part .* no rotation",
+            "line 2: the 3x3 part .* not a rotation",
         ),
         (f"2.jpg {LOOKS_EAST_MATRIX}", "'2.jpg' is not condition/camera/microseconds.jpg"),
     ],

@@ -111,8 +111,8 @@ def test_lost_tracking_is_dropped_and_counted(root):
         ("1 0 0 0\n0 1 0", "line 2: 7 numbers, not the 16 of a 4x4 matrix"),
         ("", "line 1: 0 numbers"),
         (RIGHT.replace("2", "two"), "line 2: 'two' is not a number"),
-        (RIGHT.replace("0 1 0 2", "0 2 0 2"), "the 3x3 part of the matrix is no rotation"),
-        (RIGHT.replace("-1 0 0 3", "1 0 0 3"), "the 3x3 part of the matrix is no rotation"),
+        (RIGHT.replace("0 1 0 2", "0 2 0 2"), "the 3x3 part of the matrix is not a rotation"),
+        (RIGHT.replace("-1 0 0 3", "1 0 0 3"), "the 3x3 part of the matrix is not a rotation"),
         (RIGHT.replace("0 0 0 1", "0 0 1 1"), "line 4: the last row of a pose is 0 0 0 1, not 0 0 1 1"),
     ],
 )

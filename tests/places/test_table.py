@@ -74,12 +74,12 @@ def test_names_of_digits_stay_names(csv):
 
 BROKEN = {
     "image,easting\na.jpg,1\n": (
-        "places.csv: missing column northing; it has image, easting; needed are image, easting, northing, heading"
+        "places.csv: missing column northing; it has image, easting; needed: image, easting, northing, heading"
         " (or latitude and longitude for the position)"
     ),
     "photo,x,y\na.jpg,1,2\n": (
         "places.csv: missing columns easting, northing; it has image, x, y;"
-        " needed are image, easting, northing, heading"
+        " needed: image, easting, northing, heading"
         " (or latitude and longitude for the position)"
     ),
     "image,easting,northing,heading\n": "places.csv: the table has no rows; give it one for each image",
@@ -107,7 +107,7 @@ BROKEN = {
         "places.csv row 1: heading 360 is not in [0, 360) (1 such rows); pass `wrap_headings` to accept it"
     ),
     "image,easting,northing,heading\na.jpg,1,2,0\nb.jpg,1,2,0\na.jpg,3,4,0\na.jpg,3,4,0\n": (
-        "places.csv row 3: image a.jpg stands in the table twice (2 repeated rows); keep one row per image"
+        "places.csv row 3: image a.jpg is in the table twice (2 repeated rows); keep one row per image"
     ),
     "image,easting,northing,heading\na.jpg,1,2,0\n,1,2,0\n": (
         "places.csv row 2: no image name (1 rows lack one); fill them in or delete them"
@@ -317,7 +317,7 @@ def test_moving_drops_the_zone_and_keeps_unknown_positions():
 
 def test_a_position_that_has_no_place_on_the_plane_is_told(refused):
     assert refused("image,latitude,longitude\na.jpg,48,11\nb.jpg,0,99\n", projection="EPSG:32632") == (
-        "places.csv row 2: its position has no place on EPSG:32632; choose another projection"
+        "places.csv row 2: its position cannot be placed on EPSG:32632; choose another projection"
     )
 
 

@@ -89,7 +89,7 @@ def test_daejeon_reads_onto_its_utm_zone(real_data, tmp_path):
 
 
 def test_a_table_without_a_header_is_refused(real_data):
-    with pytest.raises(InputError, match=r"missing columns image, easting, northing; it has .*; needed are"):
+    with pytest.raises(InputError, match=r"missing columns image, easting, northing; it has .*; needed:"):
         Places.read(real_data / "geometry" / "daejeon520_database.csv.gz")
 
 

@@ -103,8 +103,8 @@ def test_explanations_are_read_from_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('three-blocks = "since"', r"why.toml explains 'three-blocks', which is no claim"),
-        ("two-blocks = 2", r"why.toml: the explanation of 'two-blocks' is no text"),
+        ('three-blocks = "since"', r"why.toml explains 'three-blocks', which is not a claim"),
+        ("two-blocks = 2", r"why.toml: the explanation of 'two-blocks' is not text"),
         ("two-blocks", r"why.toml: not a toml file"),
         (None, r"why.toml: No such file"),
     ],

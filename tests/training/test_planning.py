@@ -1,5 +1,7 @@
 """What is chosen for photos and machine, against sizes worked out by hand and memory that was measured."""
 
+import os
+
 import pytest
 import torch
 from PIL import Image
@@ -33,6 +35,8 @@ def test_the_size_of_photos_is_that_of_most_upright(tmp_path):
     (tmp_path / "5.jpg").write_text("no image")
     assert photo_size([tmp_path / f"{i}.jpg" for i in range(6)]) == (60, 40)
     assert photo_size([tmp_path / "5.jpg"]) is None
+    os.mkfifo(tmp_path / "pipe.jpg")  # nobody writes to it: whoever reads it waits
+    assert photo_size([tmp_path / "pipe.jpg"]) is None
 
 
 def test_memory_grows_with_the_pixels_and_with_what_is_trained():

@@ -9,6 +9,8 @@ from PIL import Image
 from samespot.errors import InputError
 from samespot.model.loading import load_model
 from samespot.model.network import PlaceNet
+from samespot.overlap.options import LabelOptions, label_tasks
+from samespot.overlap.task import run_task
 from samespot.places.table import Places
 from samespot.training.logbook import read_metrics
 from samespot.training.options import TrainingData, asked_for, preset_options
@@ -269,3 +271,36 @@ def test_a_run_folder_is_a_model(small, photo_set, tmp_path):
     assert PlaceNet.load(tmp_path / "run").digest() == PlaceNet.load(run.model).digest()
     with pytest.raises(InputError, match=r"no model here.*give a model or run folder"):
         PlaceNet.load(tmp_path)
+
+
+def test_training_reads_the_rows_and_poses_that_were_labelled(tmp_path):
+    """The compass is wrong on purpose: without the pose these would be other places than those of the labels."""
+    half = np.sqrt(0.5)
+    table = {"image": list("abcd"), "easting": 900.0, "northing": 0.0, "heading": 7.0, "split": list("qmmq"),
+             "tx": [0.0, 5.0, 10.0, 15.0], "ty": 0.0, "tz": 1.5, "qw": half, "qx": -half,
+             "qy": 0.0, "qz": 0.0}  # fmt: skip
+    path = Places.build(tmp_path, table, missing_images="ignore").save(tmp_path / "p.csv")
+    reading = {"split": "q", "map_split": "m", "from_pose": True}
+    (task,) = label_tasks(LabelOptions.of({"places": path, **reading}))
+    run_task(task, tmp_path / "labels")
+    data, options = asked_for({"places": path, "labels": tmp_path / "labels", **reading})
+    (one,), _ = training_data(data, options, None, print)
+    np.testing.assert_allclose(one.queries.positions, [[0, 0, 0], [15, 0, 0]], atol=1e-9)
+    assert (one.queries.digest(), one.places.digest()) == (task.queries.digest(), task.places.digest())
+    with pytest.raises(InputError, match="the labels are for 2 queries, the table has 4"):
+        training_data(TrainingData(path, labels=tmp_path / "labels"), options, None, print)
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        ({"preset": "campus", "part": "x"}, "`part` has no effect with `preset=campus`"),
+        ({"preset": "campus", "from_pose": True}, "`from_pose` has no effect with `preset=campus`"),
+        ({"north": "x"}, "`north` has no effect without `from_pose`"),
+        ({"from_pose": True, "up": "w"}, "up axis 'w' is unknown; choose one of x, y, z, -x, -y, -z"),
+    ],
+)
+def test_reading_options_without_effect_are_refused(typed, message):
+    with pytest.raises(InputError) as caught:
+        asked_for({"places": "places.csv", "labels": "labels", **typed})
+    assert str(caught.value) == message

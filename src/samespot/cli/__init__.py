@@ -25,17 +25,17 @@ for _group in (
 INTERRUPTED = 130  # exit code after Ctrl-C, as of shells
 
 
-def run(app: typer.Typer = app) -> None:
-    """Entry point: a user's mistake is one line and exit code 2, never a traceback."""
+def run(app: typer.Typer = app, name: str = "samespot") -> None:
+    """Entry point: a user's mistake is one line and exit code 2, never a traceback. name: as users start it."""
     for stream in (sys.stdout, sys.stderr):  # θ on a terminal of ASCII or Latin-1 is a ?, not a crash
         if isinstance(stream, TextIOWrapper) and not stream.encoding.lower().startswith("utf"):
             stream.reconfigure(errors="replace")
     try:
-        code = app(args=sys.argv[1:] or ["--help"], standalone_mode=False)
+        code = app(args=sys.argv[1:] or ["--help"], prog_name=name, standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except Exception as error:
-        line = _mistake(error)
+        line = _mistake(error, app, name)
         if line is None:
             raise
         _complain(line)
@@ -45,7 +45,7 @@ def run(app: typer.Typer = app) -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
-def _mistake(error: Any) -> str | None:
+def _mistake(error: Any, app: typer.Typer, name: str) -> str | None:
     """What the user did wrong, in one line; None for a mistake of ours."""
     from samespot.errors import InputError
 
@@ -54,7 +54,9 @@ def _mistake(error: Any) -> str | None:
     if isinstance(error, OSError):
         return f"{error.filename}: {error.strerror}" if error.filename else (error.strerror or str(error))
     if hasattr(error, "format_message"):  # typer's errors of usage: their classes have moved between versions
-        command = error.ctx.command_path if getattr(error, "ctx", None) else "samespot"
+        known = getattr(typer.main.get_command(app), "commands", {})
+        begun = [name, *(word for word in sys.argv[1:2] if word in known)]
+        command = error.ctx.command_path if getattr(error, "ctx", None) else " ".join(begun)
         return f"{error.format_message()} (see {command} --help)"
     return None
 

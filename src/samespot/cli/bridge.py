@@ -105,6 +105,15 @@ def flag_of(one: Field[Any]) -> str:
     return told.flag or "--" + one.name.replace("_", "-")
 
 
+def words_of(typed: Mapping[str, Any]) -> list[str]:
+    """Options as one would type them again: --part london --from-pose."""
+    words: list[str] = []
+    for name, value in typed.items():
+        flag = "--" + name.replace("_", "-")
+        words += [flag] if value is True else [flag, str(value)]
+    return words
+
+
 def with_flags(line: str, flags: Mapping[str, str]) -> str:
     """The parameters that an error names, `micro_pairs` or `on_bad_image=skip`, as flags of the command."""
 

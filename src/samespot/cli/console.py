@@ -22,6 +22,7 @@ from rich.table import Table
 from samespot.errors import InputError
 from samespot.files import write_whole
 from samespot.overlap.rules import words_of
+from samespot.places.wording import first_few, told_of
 
 if TYPE_CHECKING:  # a line about a typo must not wait for pandas and torch
     from samespot.places.catalogue import DataSet, Finding
@@ -128,14 +129,8 @@ def warn(line: str) -> None:
 
 def notes_of(*tables: Places) -> None:
     """What the readers had to say about these tables, each line once."""
-    lines = [f"[yellow]note[/] {_one_line(line)}" for table in tables for line in table.notes]
-    lines += [
-        f"[yellow]dropped[/] {n} images: {_one_line(why)}"
-        for table in tables
-        for why, n in table.dropped.items()
-    ]
-    for line in dict.fromkeys(lines):
-        err.print(line, highlight=False, soft_wrap=True)
+    for kind, line in told_of(tables):
+        err.print(f"[yellow]{kind}[/] {_one_line(line)}", highlight=False, soft_wrap=True)
 
 
 def files_written(files: Sequence[Path]) -> None:
@@ -244,6 +239,11 @@ def datasets_table(known: Sequence[DataSet], found: Sequence[Finding], root: Pat
         here = [f for f in found if f.data_set is data_set]
         grid.add_row(f"[cyan]{data_set.name}[/]", data_set.title, _here(data_set, here))
     out.print(grid)
+    for finding in found:
+        if finding.missing:
+            lacking = f"{len(finding.missing)} parts or files are missing ({first_few(finding.missing)})"
+            line = f"[yellow]note[/] {plain(str(finding.root))}: {plain(lacking)}"
+            out.print(line, soft_wrap=True, highlight=False)
     absent = [d for d in known if not d.own and all(f.data_set is not d for f in found)]
     if absent:
         out.print("[bold]Where to ask[/]")
@@ -261,9 +261,6 @@ def _here(data_set: DataSet, findings: Sequence[Finding]) -> str:
     for finding in findings:
         number = "1 part" if len(finding.parts) == 1 else f"{len(finding.parts)} parts"
         lines.append(f"[green]{number}[/] in {plain(str(finding.root))}")
-        if finding.missing:
-            some = ", ".join(finding.missing[:3]) + (", …" if len(finding.missing) > 3 else "")
-            lines.append(f"[yellow]missing[/] {plain(some)}")
     return "\n".join(lines)
 
 
@@ -289,14 +286,16 @@ def training_table(result: TrainingResult) -> None:
     grid = _grid(f"{plain(str(result.run))}: {result.steps:,} steps, {result.pairs:,} pairs")
     grid.add_row("loss at the end", "" if result.loss is None else f"{result.loss:.4f}")
     grid.add_row("speed", f"{result.pairs_per_second:,.0f} pairs/s")
-    grid.add_row("forward passes, learning", f"{result.learning_images:,} images")
-    mined = f" in {result.mining_seconds:,.1f} s" if result.mining_images else ""
-    grid.add_row("forward passes, mining", f"{result.mining_images:,} images{mined}")
-    grid.add_row("queries redrawn", f"{result.redrawn:,}")
+    grid.add_row("forward passes", f"{result.learning_images:,} images")
+    if result.mining_images:
+        mined = f"{result.mining_images:,} images in {result.mining_seconds:,.1f} s"
+        grid.add_row("forward passes, mining", mined)
+    if result.redrawn:
+        grid.add_row("queries drawn again", f"{result.redrawn:,}")
     if result.skipped_images:
         grid.add_row("images skipped", f"{len(result.skipped_images):,}")
     for k, share in result.best_recall.items():
-        grid.add_row(f"recall@{k} of the best", f"{share:.1%}")
+        grid.add_row(f"validation R@{k} of the best model", f"{share:.1%}")
     out.print(grid)
     for line in result.warnings:
         warn(line)
@@ -304,7 +303,8 @@ def training_table(result: TrainingResult) -> None:
 
 def descriptors_table(described: Descriptors) -> None:
     meta = described.meta
-    grid = _grid(f"{meta['images']:,} images, {meta['dims']:,} numbers each ({meta['dtype']})")
+    grid = _grid(f"{meta['images']:,} images described")
+    grid.add_row("descriptors", f"{meta['dims']:,} dims, {meta['dtype']}")
     grid.add_row("network", f"{meta['backbone']}")
     grid.add_row("precision", str(meta["precision"]))
     if "whitening" in meta:

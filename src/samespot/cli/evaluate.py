@@ -13,8 +13,8 @@ from samespot.evaluation.options import EvaluateOptions
 from samespot.figures.options import EvaluationFigureOptions
 from samespot.matching.options import RerankOptions
 from samespot.model.options import ModelOptions
-from samespot.options import Options, option, split
-from samespot.places.options import SOURCE, ReadOptions
+from samespot.options import MOST_SEED, Options, option, split
+from samespot.places.options import SOURCE, PoseOptions, ReadOptions
 from samespot.retrieval.options import DescribeOptions
 
 
@@ -25,20 +25,22 @@ class DescribedOptions(Options):
     whiten: bool = option(False, "Whiten them by the model's own whitening.", switch=True)
 
 
-@command(app, ModelOptions, DescribedOptions, ReadOptions, DescribeOptions)
+@command(app, ModelOptions, DescribedOptions, ReadOptions, PoseOptions, DescribeOptions)
 def describe(typed: dict[str, Any]) -> Any:
     """One descriptor per image, into a memory-mapped file. An interrupted run resumes where it left off.
 
     Many GPUs: torchrun --nproc_per_node=8 -m samespot describe ...
     """
-    of_model, ours, reading, how = split(typed, ModelOptions, DescribedOptions, ReadOptions, DescribeOptions)
-    asked, describing = DescribedOptions.of(ours), DescribeOptions.of(how)
+    of_model, ours, reading, pose, how = split(
+        typed, ModelOptions, DescribedOptions, ReadOptions, PoseOptions, DescribeOptions
+    )
+    asked, describing, frame = DescribedOptions.of(ours), DescribeOptions.of(how), PoseOptions.of(pose).frame
     console.refuse_absent_gpu(describing.device)
     from samespot.model.loading import load_model
     from samespot.places.catalogue import open_places
     from samespot.retrieval.describe import describe as describe_places
 
-    table = open_places(asked.places, **ReadOptions.of(reading).to_dict())
+    table = open_places(asked.places, **ReadOptions.of(reading).to_dict(), frame=frame)
     named = ModelOptions.of(of_model)
     with console.progress_bar() as progress:
         net = load_model(named.model, weights=named.weights, progress=progress)
@@ -72,8 +74,16 @@ def evaluate(typed: dict[str, Any]) -> Any:
     evaluation_tables(done.evaluation)
     console.notes_of(*(table for case in done.cases for table in (case.queries, case.places)))
     console.files_written([*done.files, *pictures])
-    console.next_step("report", out, "--out", "report.html")
+    if done.metrics:  # else the truth is secret, and what was written goes to a server
+        console.next_step("report", _run_around(out), "--out", "report.html")
     return done.evaluation.to_json()
+
+
+def _run_around(evaluation: Path) -> Path:
+    """The run folder whose evaluation this is, which shows its training, too; else the evaluation itself."""
+    run = evaluation.parent
+    inside = evaluation.name == "evaluation" and (run / "metrics.jsonl").is_file()
+    return run if inside else evaluation
 
 
 @dataclass(frozen=True)
@@ -86,10 +96,10 @@ class CompareOptions(Options):
     )
     second: str = option(..., "The same for the other model.", argument=True, metavar="B")
     descriptor: str | None = option(
-        None, "Which descriptor of A and B, as the tables name it.", default="as the network gives it"
+        None, "Which descriptor of A and B, by its name in the tables.", default="as the network gives it"
     )
     second_descriptor: str | None = option(None, "A different one for B.")
-    seed: int = option(0, "Seed of the bootstrap.", least=0)
+    seed: int = option(0, "Seed of the bootstrap.", least=0, most=MOST_SEED)
 
 
 @command(app, CompareOptions)
@@ -103,6 +113,7 @@ def compare(typed: dict[str, Any]) -> Any:
     variants = (asked.descriptor, asked.second_descriptor or asked.descriptor)
     result = compare_runs(*paths, variants=variants, seed=asked.seed)
     comparison_table(result, paths)
+    console.next_step("report", *paths[0], *paths[1], "--out", "report.html")
     return result.to_dict()
 
 
@@ -116,7 +127,7 @@ def _seeds(words: str) -> list[str]:
 
 @dataclass(frozen=True)
 class ProtocolsOptions(Options):
-    name: str | None = option(None, "Show everything about this one.", argument=True)
+    name: str | None = option(None, "Show everything about this protocol.", argument=True, metavar="NAME")
 
 
 @command(app, ProtocolsOptions)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from samespot.cli import console
 from samespot.cli.app import app
-from samespot.cli.bridge import command
+from samespot.cli.bridge import command, words_of
 from samespot.errors import InputError
-from samespot.options import Options, option, split
+from samespot.options import Options, names, option, split
 from samespot.overlap.options import LabelOptions, label_tasks
-from samespot.places.options import ReadOptions
+from samespot.places.options import ReadOptions, RowOptions
 
 
 @command(app, LabelOptions, ReadOptions)
@@ -54,17 +55,18 @@ def label(typed: dict[str, Any]) -> Any:
         console.label_table(done.summary())
         console.files_written(files)
         results.append({**done.summary(), "files": [str(f) for f in files]})
-    if not reading:
-        _hint(asked)
+    _hint(asked, words_of({**{k: v for k, v in ours.items() if k in names(RowOptions)}, **reading}))
     return {"labels": results}
 
 
-def _hint(asked: LabelOptions) -> None:
-    """To train on these labels: only where `train` reads the same rows that were labelled."""
-    others = (asked.split, asked.map_split, asked.map_part, asked.preset)
-    if not asked.from_pose and others == (None,) * len(others):
-        tables = [asked.places] if asked.map is None else [asked.places, asked.map]
-        console.next_step("train", *tables, "--labels", asked.out, "--run", "run")
+def _hint(asked: LabelOptions, reading: Sequence[str] = ()) -> None:
+    """To train on these labels. reading: what was typed to read the same rows, which `train` reads alike."""
+    if asked.preset is not None:
+        preset = "--preset", asked.preset, "--labels", asked.out
+        console.next_step("train", asked.places, *preset, "--run", "run")
+        return
+    tables = [asked.places] if asked.map is None else [asked.places, asked.map]
+    console.next_step("train", *tables, *reading, "--labels", asked.out, "--run", "run")
 
 
 @dataclass(frozen=True)

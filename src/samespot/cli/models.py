@@ -50,7 +50,7 @@ class ConvertOptions(Options):
 
 @command(app, ConvertOptions)
 def convert(typed: dict[str, Any]) -> Any:
-    """Turn a network that others published into a model folder."""
+    """Convert a published network into a model folder."""
     from samespot.model.convert import convert as convert_file
 
     asked = ConvertOptions.of(typed)

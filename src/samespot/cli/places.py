@@ -8,38 +8,38 @@ from typing import Any
 
 from samespot.cli import console
 from samespot.cli.app import app
-from samespot.cli.bridge import command
+from samespot.cli.bridge import command, words_of
 from samespot.options import Options, option, split
 from samespot.places.catalogue import DATA_SETS, data_set, find_data_sets, meta_path, open_places
-from samespot.places.options import CutOptions, PlacesOptions, ReadOptions, SplitOptions
+from samespot.places.options import CutOptions, PlacesOptions, PoseOptions, ReadOptions, SplitOptions
 
 
-@command(app, PlacesOptions, ReadOptions)
+@command(app, PlacesOptions, ReadOptions, PoseOptions)
 def places(typed: dict[str, Any]) -> Any:
     """Read where images were taken, check it, and write it as one table."""
-    ours, reading = split(typed, PlacesOptions, ReadOptions)
+    ours, reading, pose = split(typed, PlacesOptions, ReadOptions, PoseOptions)
     asked = PlacesOptions.of(ours)
-    table = open_places(asked.source, **ReadOptions.of(reading).to_dict())
+    table = open_places(asked.source, **ReadOptions.of(reading).to_dict(), frame=PoseOptions.of(pose).frame)
     console.notes_of(table)
     console.places_table(table)
     if asked.out is not None:
         file = table.save(asked.out)
         console.files_written([file, meta_path(file)])
         console.next_step("split", file, "--out", "split")
-    elif not reading:
-        console.next_step("split", asked.source, "--out", "split")
+    elif "part" not in reading:  # a part of a data set is split already
+        console.next_step("split", asked.source, *words_of({**reading, **pose}), "--out", "split")
     return console.places_facts(table)
 
 
-@command(app, SplitOptions, CutOptions, ReadOptions, name="split")
+@command(app, SplitOptions, CutOptions, ReadOptions, PoseOptions, name="split")
 def split_table(typed: dict[str, Any]) -> Any:
     """Cut a table into train, map and query, so that what is measured was not learned."""
     from samespot.places.splitting import split_places
 
-    ours, cut, reading = split(typed, SplitOptions, CutOptions, ReadOptions)
+    ours, cut, reading, pose = split(typed, SplitOptions, CutOptions, ReadOptions, PoseOptions)
     asked = SplitOptions.of(ours)
     CutOptions.of(cut)  # a mistake is told before the table is read
-    table = open_places(asked.source, **ReadOptions.of(reading).to_dict())
+    table = open_places(asked.source, **ReadOptions.of(reading).to_dict(), frame=PoseOptions.of(pose).frame)
     console.notes_of(table)
     done = split_places(table, **cut)
     counts = {name: len(getattr(done, name)) for name in ("train", "map", "query")}
@@ -61,7 +61,7 @@ class DataSetsOptions(Options):
 
 @command(app, DataSetsOptions)
 def datasets(typed: dict[str, Any]) -> Any:
-    """What is supported, what is found under ROOT, what is missing, and where to ask for it."""
+    """List the data sets that samespot reads: which are here, what they lack, and where to ask for the others."""
     asked = DataSetsOptions.of(typed)
     if asked.layout is not None:
         known = data_set(asked.layout)
@@ -69,4 +69,7 @@ def datasets(typed: dict[str, Any]) -> Any:
         return {"name": known.name, "title": known.title, "ask": known.ask, "layout": known.layout}
     found = find_data_sets(asked.root)
     console.datasets_table(DATA_SETS, found, asked.root)
+    preset = next((one for one in found if one.data_set.preset), None)
+    if preset is not None:
+        console.next_step("label", preset.root, "--preset", preset.data_set.name, "--out", "labels")
     return console.datasets_facts(DATA_SETS, found)

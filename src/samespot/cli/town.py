@@ -9,16 +9,14 @@ from typing import Any
 from samespot.cli import console
 from samespot.cli.app import app
 from samespot.cli.bridge import command
-from samespot.options import Options, option, parse_size
-
-MOST_SEED = 2**32 - 1
+from samespot.options import MOST_SEED, Options, option, parse_size
 
 
 @dataclass(frozen=True)
 class DemoOptions(Options):
     out: Path = option(Path("demo"), "Folder for everything that the demo writes.", writes="folder")
     seed: int = option(7, "Seed of the town.", least=0, most=MOST_SEED)
-    visits: int = option(4, "Visits to the town, each in other light and weather.", least=1)
+    visits: int = option(4, "Visits to the town, each in different light and weather.", least=1)
     photos_per_visit: int = option(750, "Photos taken on each visit.", least=1)
     steps: int = option(120, "Training steps of 32 pairs, for either model.", least=1)
 
@@ -53,7 +51,7 @@ def demo(typed: dict[str, Any]) -> Any:
 class TownOptions(Options):
     out: Path = option(Path("town"), "Folder for photos, depth and places.csv.", writes="folder")
     seed: int = option(7, "The same seed gives the same town.", least=0, most=MOST_SEED)
-    visits: int = option(4, "Visits, each in other light, weather and season.", least=1)
+    visits: int = option(4, "Visits, each in different light, weather and season.", least=1)
     photos_per_visit: int = option(750, "Photos taken on each visit.", least=1)
     size: tuple[int, int] = option(
         "120x160", "Height and width of a photo [pixels].", parse=parse_size, metavar="HxW"

@@ -7,6 +7,7 @@ from typing import Any
 from samespot.cli import console
 from samespot.cli.app import app
 from samespot.cli.bridge import command, flags_of, with_flags
+from samespot.places.catalogue import data_set
 from samespot.training.options import TrainingData, TrainingOptions, asked_for
 
 
@@ -40,8 +41,13 @@ def train(typed: dict[str, Any]) -> Any:
 
 
 def _hint(data: TrainingData) -> None:
-    """To evaluate on the photos of the validation, or on those that `samespot split` put beside the training photos."""
-    if data.preset is not None:  # it has a protocol of its own
+    """To evaluate by the protocol of a preset, on the photos of the validation, or on those that `samespot split` put
+    beside the training photos."""
+    if data.preset is not None:
+        first = data_set(data.preset).protocols[0]
+        console.next_step(
+            "evaluate", data.run, first, "--root", data.places, "--out", data.run / "evaluation"
+        )
         return
     queries, places = data.validate, data.validate_map
     if queries is None or places is None:

@@ -97,7 +97,7 @@ def reliability(predicted: ArrayLike, true: ArrayLike, bins: int = 10) -> Reliab
     said, is_so = _shares(predicted, "predicted"), _shares(true, "true")
     if said.shape != is_so.shape:
         raise InputError(
-            f"{len(said)} predicted overlaps for {len(is_so)} true ones: give one of each a pair"
+            f"{len(said)} predicted overlaps for {len(is_so)} true ones: give one of each per pair"
         )
     edges = np.linspace(0.0, 1.0, bins + 1)
     which = np.clip(np.searchsorted(edges, said, side="right") - 1, 0, bins - 1)
@@ -242,7 +242,7 @@ class IsotonicCalibration:
 
         d, psi = np.asarray(distances, dtype=np.float64).ravel(), _shares(overlaps, "true")
         if d.shape != psi.shape:
-            raise InputError(f"{len(d)} distances for {len(psi)} true overlaps: give one of each a pair")
+            raise InputError(f"{len(d)} distances for {len(psi)} true overlaps: give one of each per pair")
         if not len(d) or not np.isfinite(d).all():
             fault = "there are no pairs" if not len(d) else "a distance is not a finite number"
             raise InputError(f"calibration on {fitted_on}: {fault}; give retrieved pairs with known overlap")

@@ -35,7 +35,7 @@ def hits(retrieved: ArrayLike, positives: Sequence[ArrayLike]) -> Bools:
     """
     ids = _retrieved(retrieved)
     if len(positives) != len(ids):
-        raise InputError(f"{len(positives)} lists of positives for {len(ids)} queries; give one a query")
+        raise InputError(f"{len(positives)} lists of positives for {len(ids)} queries; give one per query")
     queries, true_ids = _flat(positives, named=ids.dtype.kind == "U")
     # Numbering the ids that occur makes a pair (query, id) one whole number, whatever the ids are.
     known, numbers = np.unique(ids, return_inverse=True)
@@ -119,7 +119,7 @@ def localised(
     metres, degrees = np.asarray(metres, dtype=np.float64), np.asarray(degrees, dtype=np.float64)
     if metres.shape != degrees.shape or metres.ndim != 1:
         raise InputError(
-            f"errors in metres {metres.shape} and degrees {degrees.shape}: need one of each a query"
+            f"errors in metres {metres.shape} and degrees {degrees.shape}: need one of each per query"
         )
     if not metres.size:
         raise InputError("no query has a pose to compare with, so no share is localised")
@@ -145,7 +145,7 @@ def ideal_gains(labels: PairLabels, k: int, excluded: Exclusion | None = None) -
     Pairs that must not be retrieved (the query itself, say) do not count as possible.
     """
     if k < 1:
-        raise InputError(f"k is {k}; it counts retrieved images, from 1 on")
+        raise InputError(f"k is {k}; give at least 1")
     ideal = np.zeros((len(labels), k), dtype=np.float32)
     for query in range(len(labels)):
         columns, overlap = labels.row(query)
@@ -290,8 +290,12 @@ def _repeated(ids: NDArray[Any]) -> Bools:
 
 
 def _refuse_k(k: int, columns: int) -> None:
-    if not 1 <= k <= columns:
-        raise InputError(f"k is {k}, but {columns} images were retrieved a query; search for more or lower k")
+    if k < 1:
+        raise InputError(f"k is {k}; give at least 1")
+    if k > columns:
+        raise InputError(
+            f"k is {k}, but {columns} images were retrieved per query; search for more or lower k"
+        )
 
 
 def _first(values: ArrayLike, k: int) -> NDArray[Any]:

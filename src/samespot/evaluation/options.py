@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal
 
 from samespot.errors import InputError
-from samespot.options import Options, about, ineffective, option
+from samespot.options import MOST_SEED, about, ineffective, names, option
 from samespot.overlap.rules import RADIUS, THETA, Within, parse_within
 from samespot.places.catalogue import protocol_names
+from samespot.places.options import MapPart, ReadOptions
 from samespot.whitening.recipe import Recipe, parse_recipes, recipes
 
 WhitenOn = Literal["map", "train", "both"]
@@ -18,7 +21,7 @@ _OWN, _PROTOCOL = "Your own tables", "Options of a protocol"
 
 
 @dataclass(frozen=True)
-class EvaluateOptions(Options):
+class EvaluateOptions(MapPart, ReadOptions):
     """What to measure: a named protocol, or tables of one's own. In Python, a table may also be a `Places`."""
 
     protocol: str | None = option(
@@ -54,7 +57,7 @@ class EvaluateOptions(Options):
         panel=_WHITENING,
     )
     train: Path | None = option(
-        None, "Training places; whitening and calibration are fitted on them, too.", panel=_WHITENING
+        None, "Training places; whitening and calibration are also fitted on them.", panel=_WHITENING
     )
     train_split: str | None = option(None, "Only the rows of `train` with this split.", panel=_WHITENING)
 
@@ -82,12 +85,12 @@ class EvaluateOptions(Options):
         panel=_OWN,
     )
     theta: float = option(
-        THETA, "Opening angle of the field of view (degrees).", above=0, most=360, panel=_OWN
+        THETA, "Opening angle of the field of view [degrees].", above=0, most=360, panel=_OWN
     )
-    radius: float = option(RADIUS, "How far a camera sees (metres).", above=0, panel=_OWN)
+    radius: float = option(RADIUS, "How far a camera sees [metres].", above=0, panel=_OWN)
     time_gap: float | None = option(
         None,
-        "Never retrieve what was taken less than this many seconds before or after.",
+        "Never retrieve what was taken less than this many seconds before or after the query.",
         least=0,
         most=1e10,
         panel=_OWN,
@@ -141,11 +144,11 @@ class EvaluateOptions(Options):
     )
 
     accept_precision: float = option(
-        0.95, "Name the distance up to which matches are right this often.", above=0, most=1, panel=_TRUST
+        0.95, "Report the distance up to which matches are right this often.", above=0, most=1, panel=_TRUST
     )
     acceptance: bool = option(True, "Also test each query with its place removed from the map.", panel=_TRUST)
 
-    seed: int = option(0, "Seed of the bootstraps.", least=0)
+    seed: int = option(0, "Seed of the bootstrap.", least=0, most=MOST_SEED)
 
     def __post_init__(self) -> None:
         """Whatever can be known to be wrong before a file is read."""
@@ -164,9 +167,11 @@ class EvaluateOptions(Options):
             raise InputError("name a protocol (`samespot protocols` lists them), or give `map` and `queries`")
         if self.protocol is not None:
             why = f"with the protocol {self.protocol}, which has its own"
-            ineffective(typed, _in_panel(_OWN), why)
+            ineffective(typed, (*_in_panel(_OWN), *names(MapPart, ReadOptions)), why)
         else:
             ineffective(typed, ("root", *_in_panel(_PROTOCOL)), "without a protocol")
+            if self.queries is None:
+                ineffective(typed, ("part",), "without `queries`; the map's is `map_part`")
         if not self.whiten:
             ineffective(typed, ("whiten_on",), "without `whiten`")
         if all(recipe.how in ("learned", "model") for recipe in self.whiten):
@@ -190,6 +195,16 @@ class EvaluateOptions(Options):
         """The options of the protocol that were given."""
         given = {name: getattr(self, name) for name in _in_panel(_PROTOCOL)}
         return {name: value for name, value in given.items() if value is not None}
+
+
+def _sizes(given: Any) -> Any:
+    """Descriptor sizes: one, or several; words are read later."""
+    if isinstance(given, str):
+        return given
+    sizes = tuple(given) if isinstance(given, Iterable) else (given,)
+    if not all(isinstance(size, Integral) and not isinstance(size, bool) and int(size) > 0 for size in sizes):
+        raise InputError(f"`whiten` {given!r} must be descriptor sizes, such as 32,64,128")
+    return tuple(int(size) for size in sizes)
 
 
 def _in_panel(panel: str) -> list[str]:

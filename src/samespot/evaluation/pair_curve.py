@@ -187,7 +187,9 @@ def descriptor_blocks(
         raise InputError(f"blocks of {block} pairs hold nothing; 1 is the smallest")
     indptr, columns = _rows_of(positives)
     if len(indptr) - 1 != len(queries):
-        raise InputError(f"{len(indptr) - 1} lists of positives for {len(queries)} queries; give one a query")
+        raise InputError(
+            f"{len(indptr) - 1} lists of positives for {len(queries)} queries; give one per query"
+        )
     if columns.size and (columns.min() < 0 or columns.max() >= len(places)):
         raise InputError(f"positives name map rows that are not among the {len(places)} images of the map")
     return DescriptorBlocks(

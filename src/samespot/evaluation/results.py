@@ -175,7 +175,7 @@ def evaluation_of(source: Any) -> Evaluation:
     """An evaluation from whatever has one: itself, what `evaluate` returned, a file, an evaluation or run folder."""
     held = getattr(source, "evaluation", None) or getattr(source, "run", source)
     if not isinstance(held, Evaluation | str | Path):
-        raise InputError(f"{source!r} is no evaluation; {ADVICE}, or what `evaluate` returned")
+        raise InputError(f"{source!r} is not an evaluation; {ADVICE}, or what `evaluate` returned")
     return held if isinstance(held, Evaluation) else Evaluation.load(held)
 
 

@@ -35,7 +35,7 @@ from samespot.model.loading import load_model
 from samespot.model.network import PlaceNet
 from samespot.options import split
 from samespot.overlap.labels import PairLabels
-from samespot.places.catalogue import open_places
+from samespot.places.catalogue import as_places
 from samespot.places.table import Places
 from samespot.progress import Progress
 from samespot.retrieval.describe import describe
@@ -247,7 +247,7 @@ def _training_places(asked: EvaluateOptions) -> Other | None:
     given: Any = asked.train
     if given is None:
         return None
-    places = given if isinstance(given, Places) else open_places(given)
+    places = as_places(given, wrap_headings=asked.wrap_headings, missing_images=asked.missing_images)
     return Other(TRAINING, places if asked.train_split is None else places.of_split(asked.train_split))
 
 

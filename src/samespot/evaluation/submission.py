@@ -130,7 +130,7 @@ def read_predictions(
             if ignore_unknown_queries:
                 continue
             raise InputError(
-                f"{at}: {query} is no query of this protocol; delete the line, or ignore unknown queries"
+                f"{at}: {query} is not a query of this protocol; delete the line, or ignore unknown queries"
             )
         if width is None:
             width = len(predicted)
@@ -156,7 +156,7 @@ def _check_predicted(at: str, predicted: list[str], width: int, known: dict[str,
     unknown = [key for key in predicted if key not in known]
     if unknown:
         raise InputError(
-            f"{at}: {unknown[0]} is no map image of this protocol (a panorama, or another city?)"
+            f"{at}: {unknown[0]} is not a map image of this protocol (a panorama, or another city?)"
         )
     if len(set(predicted)) != width:
         twice = next(key for i, key in enumerate(predicted) if key in predicted[:i])

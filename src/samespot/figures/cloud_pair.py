@@ -90,7 +90,7 @@ def _mask(seen: ArrayLike, cloud: PointCloud) -> NDArray[np.bool_]:
     mask = np.asarray(seen, dtype=bool)
     if mask.shape != (len(cloud),):
         raise InputError(
-            f"seen points of shape {mask.shape} for a cloud of {len(cloud)} points: give one boolean a point"
+            f"seen points of shape {mask.shape} for a cloud of {len(cloud)} points: give one boolean per point"
         )
     return mask
 

@@ -102,7 +102,7 @@ def gallery_figure(
         figure = plt.figure(figsize=size, dpi=dpi)
         for i, row in enumerate(rows):
             _draw_row(figure, row, columns, size[1] - HEAD - i * height, theta, radius)
-        _draw_head(figure, columns)
+        _draw_head(figure, columns, {kind for row in rows for one in row.matches for kind, _ in _known(one)})
         return _save(figure, Path(path))
 
 
@@ -111,7 +111,8 @@ def _left(column: int) -> float:
     return GAP + column * (TILE + GAP) + (GAP if column else 0)
 
 
-def _draw_head(figure: Any, columns: int) -> None:
+def _draw_head(figure: Any, columns: int, shown: set[str]) -> None:
+    """Names of the columns above; below, what the marks and letters that are shown mean."""
     width, height = figure.get_size_inches()
     names = ["query", *(f"match {i + 1}" for i in range(columns)), "map, north up"]
     for i, name in enumerate(names):
@@ -122,8 +123,8 @@ def _draw_head(figure: Any, columns: int) -> None:
     key = ((RIGHT, "✓ the same place"), (WRONG, "✗ another place"), (INK, "query"))
     for i, (colour, words) in enumerate(key):
         figure.text((GAP + 1.3 * i) / width, 0.28 / height, words, size=8.5, color=colour, weight="bold")
-    words = "d distance of descriptors     ψ̂ predicted overlap     ψ true overlap"
-    figure.text(GAP / width, 0.1 / height, words, size=8.5, color="#5b626c")
+    letters = [f"{name} {meaning}" for name, meaning in _LETTERS.items() if name in shown]
+    figure.text(GAP / width, 0.1 / height, "     ".join(letters), size=8.5, color="#5b626c")
 
 
 def _draw_row(
@@ -135,11 +136,11 @@ def _draw_row(
     _draw_photo(figure, row.image, _left(0), top - CAPTION, INK)
     for i, match in enumerate(matches):
         colour = _colour(match.is_positive)
-        _draw_photo(figure, match.image, _left(i + 1), top - CAPTION, colour)
+        x, y = _draw_photo(figure, match.image, _left(i + 1), top - CAPTION, colour)
         mark = {True: "✓", False: "✗", None: ""}[match.is_positive]
         figure.text(
-            (_left(i + 1) + 0.05) / width,
-            (top - CAPTION - 0.05) / height,
+            (x + 0.05) / width,
+            (y - 0.05) / height,
             f"{i + 1}{mark}",
             size=9,
             weight="bold",
@@ -161,15 +162,20 @@ def _colour(is_positive: bool | None) -> str:
 
 
 def _words(match: GalleryMatch) -> str:
-    parts = [f"d {match.distance:.2f}"]
-    for name, value in (("ψ̂", match.predicted), ("ψ", match.overlap)):
-        if value is not None and np.isfinite(value):
-            parts.append(f"{name} {value:.2f}")
-    return "   ".join(parts)
+    return "   ".join(f"{name} {value:.2f}" for name, value in _known(match))
 
 
-def _draw_photo(figure: Any, path: Path, left: float, top: float, colour: str) -> None:
-    """A photo in the middle of its tile with a frame about it. left, top: [inch] of the tile."""
+_LETTERS = {"d": "distance of descriptors", "ψ̂": "predicted overlap", "ψ": "true overlap"}
+
+
+def _known(match: GalleryMatch) -> list[tuple[str, float]]:
+    """The numbers below a match, by their letters."""
+    values = zip(_LETTERS, (match.distance, match.predicted, match.overlap), strict=True)
+    return [(name, value) for name, value in values if value is not None and np.isfinite(value)]
+
+
+def _draw_photo(figure: Any, path: Path, left: float, top: float, colour: str) -> tuple[float, float]:
+    """A photo in the middle of its tile with a frame about it; its upper left corner. left, top: of the tile [inch]."""
     width, height = figure.get_size_inches()
     picture = _thumbnail(path, round(TILE * figure.dpi))
     across, up = (
@@ -187,6 +193,7 @@ def _draw_photo(figure: Any, path: Path, left: float, top: float, colour: str) -
     axes.grid(visible=False)
     for spine in axes.spines.values():
         spine.set(visible=True, color=colour, linewidth=2.4)
+    return x, y + up
 
 
 def _thumbnail(path: Path, side: int) -> NDArray[np.uint8] | None:
@@ -262,10 +269,46 @@ def _draw_map(
     axes.set(xlim=(low[0], low[0] + side), ylim=(low[1], low[1] + side))
     for camera in [*near[::-1], query]:
         _draw_camera(axes, camera, radius)
+    page = _Page(low, side)
+    _draw_scale(axes, page)
+    tails = _draw_arrows(axes, far, page)
+    for camera in (query, *near):
+        page.take(camera.at, _Page.LETTER, _Page.LETTER)  # a dot
     for at, colour, words in _numbers(near, radius, 0.13 * side):
-        _write(axes, at, words, colour)
-    _draw_far(axes, far, low, side)
-    _draw_scale(axes, low, side)
+        _write(axes, page.free(at, words), words, colour)
+    for camera, tail in zip(far, tails, strict=True):
+        metres = float(np.hypot(*camera.at))
+        words = f"{camera.name}: " + (f"{metres / 1000:.1f} km" if metres >= 1000 else f"{metres:.0f} m")
+        _write(axes, page.free(tail, words), words, camera.colour)
+
+
+class _Page:
+    """A map's square, and what is written on it: no words may stand on others, or on the arrows and the scale."""
+
+    LETTER, LINE = 0.05, 0.1  # width of a letter and height of a line, of the side
+
+    def __init__(self, low: Floats, side: float) -> None:
+        self.low, self.side = low, side
+        self._taken: list[tuple[Floats, Floats]] = []  # middle and half sides of boxes, of the side
+
+    def take(self, at: Floats, across: float, up: float) -> None:
+        """Keep a box free of words. at: its middle [m]; across, up: its sides, of the map's side."""
+        self._taken.append(((at - self.low) / self.side, np.array([across, up]) / 2))
+
+    def free(self, at: Floats, words: str) -> Floats:
+        """The middle of the free box for these words that is nearest to `at` [m]; `at` itself where none is free."""
+        half = np.array([self.LETTER * len(words) + 0.03, self.LINE]) / 2
+        wanted = (at - self.low) / self.side
+        ticks = np.linspace(0.0, 1.0, 41)
+        places = np.stack(np.meshgrid(ticks, ticks), axis=-1).reshape(-1, 2)
+        places = np.concatenate([wanted[None], places])
+        inside = ((places >= half + 0.01) & (places <= 0.99 - half)).all(axis=1)
+        for middle, other in self._taken:
+            inside &= (np.abs(places - middle) >= half + other).any(axis=1)
+        apart = np.hypot(*(places - wanted).T)
+        best = places[np.where(inside, apart, np.inf).argmin()] if inside.any() else wanted
+        self._taken.append((best, half))
+        return np.asarray(self.low + self.side * best)
 
 
 def map_window(cameras: Sequence[_Camera], radius: float) -> tuple[Floats, float]:
@@ -305,40 +348,34 @@ def _write(axes: Any, at: Floats, words: str, colour: str) -> None:
     axes.text(*at, words, ha="center", va="center", **look)
 
 
-def _draw_far(axes: Any, cameras: Sequence[_Camera], low: Floats, side: float) -> None:
-    """On the rim an arrow towards each of these, with its number and how far it is from the query."""
-    taken: list[Floats] = []
+def _draw_arrows(axes: Any, cameras: Sequence[_Camera], page: _Page) -> list[Floats]:
+    """On the rim an arrow towards each of these; the ends that they start from."""
+    tails: list[Floats] = []
     for camera in cameras:
         with np.errstate(divide="ignore"):
-            to_rim = float(np.maximum(low / camera.at, (low + side) / camera.at).min())
+            to_rim = float(np.maximum(page.low / camera.at, (page.low + page.side) / camera.at).min())
         tip = 0.99 * to_rim * camera.at
-        tail = tip - 0.12 * side * camera.at / np.hypot(*camera.at)
+        tail = tip - 0.12 * page.side * camera.at / np.hypot(*camera.at)
         arrow = {"arrowstyle": "-|>", "color": camera.colour, "lw": 1.4, "shrinkA": 0, "shrinkB": 0}
         axes.annotate("", xy=tip, xytext=tail, arrowprops=arrow, zorder=7)
-        at = _free_place(tail, taken, low, side)
-        taken.append(at)
-        metres = float(np.hypot(*camera.at))
-        far = f"{metres / 1000:.1f} km" if metres >= 1000 else f"{metres:.0f} m"
-        _write(axes, at, f"{camera.name}: {far}", camera.colour)
+        across, up = np.abs(tip - tail) / page.side + 0.05  # its head is wider than its line
+        page.take((tip + tail) / 2, across, up)
+        tails.append(tail)
+    return tails
 
 
-def _free_place(near: Floats, taken: Sequence[Floats], low: Floats, side: float) -> Floats:
-    """Inside the map, off its rim and its scale, and towards the middle from what is written already."""
-    at = np.clip(near, low + side * np.array([0.24, 0.22]), low + side * np.array([0.74, 0.88]))
-    step = 0.1 * side * (-1 if at[1] > low[1] + side / 2 else 1)
-    while any(abs(at[0] - x) < 0.45 * side and abs(at[1] - y) < 0.09 * side for x, y in taken):
-        at = np.array([at[0], at[1] + step])
-    return at
-
-
-def _draw_scale(axes: Any, low: Floats, side: float) -> None:
+def _draw_scale(axes: Any, page: _Page) -> None:
     """A bar of a round number of metres, about a quarter of the map."""
+    side = page.side
     step = 10.0 ** np.floor(np.log10(0.35 * side))
     length = max(factor * step for factor in (1, 2, 5) if factor * step <= 0.35 * side)
-    left, bottom = low + 0.04 * side
+    left, bottom = page.low + 0.04 * side
     bar = {"color": INK, "linewidth": 2, "solid_capstyle": "butt", "zorder": 7}
     axes.plot([left, left + length], [bottom, bottom], **bar)
-    axes.text(left, bottom + 0.025 * side, f"{length:g} m", size=6.5, color=INK, va="bottom", zorder=7)
+    box = {"facecolor": "white", "alpha": 0.8, "edgecolor": "none", "pad": 0.6}
+    words = {"size": 6.5, "color": INK, "va": "bottom", "bbox": box, "zorder": 7}
+    axes.text(left, bottom + 0.025 * side, f"{length:g} m", **words)
+    page.take(np.array([left + length / 2, bottom + 0.05 * side]), max(length / side, 0.22), 0.16)
 
 
 def _save(figure: Any, path: Path) -> Path:

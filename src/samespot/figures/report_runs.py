@@ -153,7 +153,11 @@ def _home(source: Any) -> Path | Evaluation:
     if files := getattr(source, "files", None):  # of an evaluation, its result first
         return Path(files[0])
     held = getattr(source, "evaluation", None) or getattr(source, "run", source)
-    return held if isinstance(held, Evaluation) else Path(held)
+    if isinstance(held, Evaluation):
+        return held
+    if not isinstance(held, str | Path):
+        raise InputError(f"{held!r} is not a run; give a folder, or what `train` or `evaluate` returned")
+    return Path(held)
 
 
 def _load(path: Path, name: str) -> ReportRun:

@@ -8,6 +8,7 @@ from typing import Literal
 from samespot.options import Options, option
 
 PANEL = "How it runs"
+IMAGE_SIZE = (480, 640)  # height, width [pixels]: the paper's
 Precision = Literal["auto", "32", "bf16"]
 OnBadImage = Literal["fail", "skip"]
 Decode = Literal["auto", "cpu", "gpu"]

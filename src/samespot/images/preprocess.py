@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from samespot.errors import InputError
+from samespot.images.options import IMAGE_SIZE
 
 MOST_PIXELS = 16_000_000  # of a network's input
 IMAGENET_MEAN = (0.485, 0.456, 0.406)
@@ -26,7 +27,7 @@ class Preprocessing:
     255.0: values in 0..255).
     """
 
-    size: tuple[int, int] = (480, 640)  # height, width [pixels]
+    size: tuple[int, int] = IMAGE_SIZE  # height, width [pixels]
     mean: tuple[float, float, float] = IMAGENET_MEAN
     std: tuple[float, float, float] = IMAGENET_STD
     channels: Literal["RGB", "BGR"] = "RGB"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from samespot.errors import InputError
+from samespot.images.options import IMAGE_SIZE
 from samespot.options import Options, ineffective, option, parse_size
 
 PANEL = "Re-ranking"
@@ -44,13 +45,13 @@ class XFeatOptions(Options):
     keypoints: int = option(1000, "Keypoints kept of a photo, at most: the surest.")
     geometry: Geometry = option("fundamental", "What the matches must agree on.")
     # see `local_features.photo_size` for the size that suits given photos
-    size: tuple[int, int] = option((480, 640), "Height and width that photos are brought to (pixels).")
+    size: tuple[int, int] = option(IMAGE_SIZE, "Height and width that photos are resized to [pixels].")
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.keypoints < LEAST[self.geometry]:
             raise InputError(
-                f"{self.keypoints} keypoints a photo: a {self.geometry} takes {LEAST[self.geometry]} or more"
+                f"{self.keypoints} keypoints per photo: a {self.geometry} needs {LEAST[self.geometry]} or more"
             )
         if min(self.size) < CELL or any(side % CELL for side in self.size):
             height, width = self.size
@@ -76,35 +77,33 @@ class RerankOptions(Options):
     rerank_top: int = option(TOP, "How many top matches to re-rank.", least=1, panel=PANEL)
     rerank_of: str | None = option(
         None,
-        "Which descriptor's matches, as the tables of results name it.",
+        "Which descriptor's matches to re-rank, by its name in the tables.",
         default="as the network gives it",
         panel=PANEL,
     )
     rerank_dims: int = option(
         PatchOptions.dims,
-        "Patch-NetVLAD: numbers kept of each square of the feature map.",
+        "Patch-NetVLAD: dims to keep of each patch of the feature map.",
         least=1,
         panel=PANEL,
     )
     rerank_patches: tuple[tuple[int, float], ...] = option(
         _PATCHES,
-        "Patch-NetVLAD: sizes of the squares and their weights, such as 2:0.45,5:0.15,8:0.4.",
+        "Patch-NetVLAD: sizes of the patches and their weights, such as 2:0.45,5:0.15,8:0.4.",
         parse=parse_patches,
         default=",".join(f"{size}:{weight:g}" for size, weight in _PATCHES),
         panel=PANEL,
     )
     rerank_scoring: Scoring = option(
-        PatchOptions.scoring, "Patch-NetVLAD: how matches of squares become a score.", panel=PANEL
+        PatchOptions.scoring, "Patch-NetVLAD: how matches of patches become a score.", panel=PANEL
     )
-    rerank_keypoints: int = option(
-        XFeatOptions.keypoints, "XFeat: keypoints kept of each photo.", panel=PANEL
-    )
+    rerank_keypoints: int = option(XFeatOptions.keypoints, "XFeat: keypoints to keep per photo.", panel=PANEL)
     rerank_geometry: Geometry = option(
         XFeatOptions.geometry, "XFeat: the geometry that matches must agree on.", panel=PANEL
     )
     rerank_size: tuple[int, int] | None = option(
         None,
-        "XFeat: height and width that photos are resized to, such as 480x640 (pixels).",
+        "XFeat: height and width that photos are resized to, such as 480x640 [pixels].",
         parse=parse_size,
         default="their own, at most 640",
         panel=PANEL,

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
+from samespot.images.options import IMAGE_SIZE
 from samespot.model.published import published_models
 from samespot.model.published.download import found_file
 from samespot.model.published.record import Published
@@ -139,7 +140,7 @@ def _off_the_shelf() -> Iterator[ModelDescription]:
                 name,
                 pool,
                 trunk.channels,
-                (480, 640),
+                IMAGE_SIZE,
                 trunk.parameters + (pool == "gem"),
                 trunk.licence,
                 "Apache-2.0 (timm)",

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from samespot.errors import InputError
+from samespot.images.options import IMAGE_SIZE
 from samespot.images.preprocess import Preprocessing
 from samespot.model.backbone import build_trunk
 from samespot.model.catalogue import TRUNKS
@@ -44,7 +45,7 @@ def convert(
     *,
     backbone: str | None = None,
     pool: str | None = None,
-    image_size: tuple[int, int] = (480, 640),
+    image_size: tuple[int, int] = IMAGE_SIZE,
 ) -> PlaceNet:
     """A published file -> model folder `out`; a whitening that the file brings is a part of the model.
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from samespot.errors import InputError
+from samespot.images.options import IMAGE_SIZE
 from samespot.model.catalogue import POOLS, list_models
 from samespot.model.checkpoint import model_folder
 from samespot.model.network import PlaceNet
@@ -17,8 +18,6 @@ from samespot.model.shipped import SHIPPED
 from samespot.model.weights import FILE_ADVICE, MissingWeightsError, wheel_state
 from samespot.options import parse_size
 from samespot.progress import Progress, silent
-
-OFF_THE_SHELF_SIZE = (480, 640)
 
 
 def load_model(
@@ -69,7 +68,7 @@ def _off_the_shelf(name: str, words: str, size: str, weights: str | Path | None)
             f"{name}: no such folder, and no network of that name; give a model or run folder, or a model by name such"
             f" as megaloc or resnet50-gem ({hint})"
         )
-    image_size = _size(name, words, size) if size else OFF_THE_SHELF_SIZE
+    image_size = _size(name, words, size) if size else IMAGE_SIZE
     try:
         return PlaceNet(backbone, pool, weights=weights, image_size=image_size).eval()
     except MissingWeightsError as error:

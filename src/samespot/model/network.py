@@ -23,6 +23,7 @@ from torch.nn import functional
 
 import samespot
 from samespot.errors import InputError
+from samespot.images.options import IMAGE_SIZE
 from samespot.images.preprocess import Preprocessing
 from samespot.images.sources import read_blocks
 from samespot.model.backbone import build_trunk, run_stages
@@ -76,7 +77,7 @@ class PlaceNet(nn.Module):
         *,
         weights: str | Path | None = None,
         train_blocks: TrainBlocks = 2,
-        image_size: tuple[int, int] = (480, 640),
+        image_size: tuple[int, int] = IMAGE_SIZE,
         margin: float = 0.5,
         update_statistics: bool = False,
     ) -> None:

@@ -288,7 +288,7 @@ def _ply_colour(columns: dict[str, NDArray[Any]], path: Path) -> NDArray[np.uint
     if colour.dtype.kind == "f" and colour.size and np.nanmax(colour) <= 1.0 and (colour % 1).any():
         colour = np.rint(colour * 255.0)
     if colour.size and not (colour.min() >= 0 and colour.max() <= 255):
-        raise InputError(f"{path}: colours from {colour.min():g} to {colour.max():g}; needed are 0 to 255")
+        raise InputError(f"{path}: colours from {colour.min():g} to {colour.max():g}; expected 0 to 255")
     return np.ascontiguousarray(colour.astype(np.uint8))
 
 
@@ -324,11 +324,11 @@ def fuse_depth(
     if not len(depth_paths) == len(centre) == len(rotation):
         raise InputError(
             f"{len(depth_paths)} depth images, {len(centre)} centres, {len(rotation)} quaternions:"
-            " give one each a frame"
+            " give one of each per frame"
         )
     if colour_paths is not None and len(colour_paths) != len(depth_paths):
         raise InputError(
-            f"{len(colour_paths)} colour images for {len(depth_paths)} depth images: give one each a frame"
+            f"{len(colour_paths)} colour images for {len(depth_paths)} depth images: give one of each per frame"
         )
     if not len(depth_paths):
         raise InputError("no depth images to fuse")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from samespot.errors import InputError
-from samespot.options import Options, ineffective, option
+from samespot.options import ineffective, option
 from samespot.overlap.rules import (
     RADIUS,
     THETA,
@@ -25,8 +25,8 @@ from samespot.overlap.rules import (
     parse_soft_distance,
     parse_within,
 )
-from samespot.places.catalogue import open_places, pose_frame, preset_names
-from samespot.places.options import SOURCE, ReadOptions
+from samespot.places.catalogue import preset_names
+from samespot.places.options import SOURCE, ReadOptions, RowOptions, two_tables
 from samespot.progress import Progress
 
 if TYPE_CHECKING:
@@ -34,10 +34,9 @@ if TYPE_CHECKING:
     from samespot.overlap.task import LabelTask
     from samespot.places.table import Places
 
-_RULE, _POINTS, _ROWS, _POSE = "The rule", "3D labels", "Which images", "Strong labels"
+_RULE, _POINTS = "The rule", "3D labels"
 _SECTOR_OPTIONS = ("theta", "radius", "measure", "unknown_heading", "panoramas")
 _POINT_OPTIONS = ("cloud", "camera", "occlusion", "device")
-_AXES = ("forward", "up", "north")
 
 
 def parse_pair(words: str) -> tuple[int, int]:
@@ -47,7 +46,7 @@ def parse_pair(words: str) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class LabelOptions(Options):
+class LabelOptions(RowOptions):
     """What is labelled, by which rule, and what is drawn of it."""
 
     places: Path = option(..., f"Queries: {SOURCE}.", argument=True)
@@ -98,15 +97,6 @@ class LabelOptions(Options):
     )
     device: str = option("cpu", "Where sets of points are compared: cpu or cuda.", panel=_POINTS)
 
-    map_part: str | None = option(None, "Part of the data set that is the map.", panel=_ROWS)
-    split: str | None = option(None, "Queries: rows with this value in the column split.", panel=_ROWS)
-    map_split: str | None = option(None, "Map images: rows with this value in the column split.", panel=_ROWS)
-
-    from_pose: bool = option(False, "Take position and heading from the 6DOF pose.", switch=True, panel=_POSE)
-    forward: str = option("z", "Camera axis that looks ahead.", panel=_POSE)
-    up: str = option("z", "World axis that points up.", panel=_POSE)
-    north: str = option("y", "World axis that points north.", panel=_POSE)
-
     pair: tuple[int, int] | None = option(
         None, "Draw this pair, e.g. 12,340: rows of queries and map.", parse=parse_pair, metavar="ROWS"
     )
@@ -117,8 +107,6 @@ class LabelOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.from_pose:
-            pose_frame(self.forward, self.up, self.north)
         if self.kind == "2d" and self.within is None and self.soft_distance is None:
             self.sectors  # noqa: B018 - a wrong angle should show before a file is read
         if self.device not in ("cpu", "torch-cpu") and self.device.split(":")[0] != "cuda":
@@ -140,8 +128,7 @@ class LabelOptions(Options):
             ineffective(typed, (*_SECTOR_OPTIONS, "soft_distance", "pair"), "with `within`")
         if self.soft_distance is not None:
             ineffective(typed, (*_SECTOR_OPTIONS, "pair"), "with `soft_distance`")
-        if not self.from_pose:
-            ineffective(typed, _AXES, "without `from_pose`")
+        super().refuse_ineffective(typed)
         if not self.figures:
             ineffective(typed, ("pair",), "with `figures=False`")
         return None
@@ -160,12 +147,7 @@ def label_tasks(asked: LabelOptions, reading: ReadOptions | None = None) -> Iter
         return _preset_tasks(preset_tasks(asked.preset, asked.places, reading.missing_images), asked.device)
     # words that name no rule are refused here, before the tables are read
     rule_on = _points_rule(asked, reading.part) if asked.kind == "3d" else _flat_rule(asked)
-    queries = _read(asked, reading, asked.places, reading.part, asked.split, None)
-    places = queries
-    if (asked.map, asked.map_part, asked.map_split) != (None, None, None):
-        part = asked.map_part if asked.map_part is not None or asked.map is not None else reading.part
-        # both tables must lie on one plane, so the map follows the queries' projection
-        places = _read(asked, reading, asked.map or asked.places, part, asked.map_split, queries.projection)
+    queries, places = two_tables(asked.places, asked.map, reading, asked)
     task = LabelTask("labels", queries, places, rule_on(places))
     _check_pair(asked.pair, task)
     _check_depth(task)
@@ -194,27 +176,6 @@ def _check_depth(task: LabelTask) -> None:
             refuse_missing_depth(table)
 
 
-def _read(
-    asked: LabelOptions,
-    reading: ReadOptions,
-    source: Path,
-    part: str | None,
-    split: str | None,
-    onto: str | None,
-) -> Places:
-    places = open_places(
-        source,
-        dataset=reading.dataset,
-        part=part,
-        projection=reading.projection,
-        onto=onto,
-        wrap_headings=reading.wrap_headings,
-        missing_images=reading.missing_images,
-        frame=pose_frame(asked.forward, asked.up, asked.north) if asked.from_pose else None,
-    )
-    return places if split is None else places.of_split(split)
-
-
 def _flat_rule(asked: LabelOptions) -> Callable[[Places], Rule]:
     rule: Rule = asked.within or asked.soft_distance or asked.sectors
     return lambda places: rule
@@ -229,7 +190,7 @@ def _points_rule(asked: LabelOptions, queries_part: str | None) -> Callable[[Pla
     part = asked.map_part or queries_part
     camera = scene.parse_camera(asked.camera) if asked.camera else None
     if asked.cloud is not None and camera is None:
-        raise InputError("`cloud` also needs `camera=width,height,fx,fy,cx,cy` [px]")
+        raise InputError("`cloud` also needs `camera=width,height,fx,fy,cx,cy` [pixels]")
     models = colmap.parts(root) if root.is_dir() and asked.cloud is None else []
     if models and camera is not None:
         raise InputError("`camera` has no effect with a COLMAP model: it knows its cameras")
@@ -246,7 +207,7 @@ def _points_rule(asked: LabelOptions, queries_part: str | None) -> Callable[[Pla
         sequences = seven_scenes.parts(root) if root.is_dir() else []
         known: Any = camera or (seven_scenes.camera(root, part or sequences[0]) if sequences else None)
         if known is None:
-            raise InputError("depth images need `camera=width,height,fx,fy,cx,cy` [px]")
+            raise InputError("depth images need `camera=width,height,fx,fy,cx,cy` [pixels]")
         return scene.depth_scene(places, known, progress=progress)
 
     return lambda places: Points(partial(make, places), asked.occlusion, asked.device)

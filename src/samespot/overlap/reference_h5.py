@@ -55,7 +55,7 @@ def import_h5(
             or values.ndim not in (1, 2)
             or values.dtype.kind not in "fiub"
         ):
-            raise InputError(f"{path}: {key!r} is no data set of numbers in one or two dimensions")
+            raise InputError(f"{path}: {key!r} is not a data set of numbers in one or two dimensions")
         meta = {
             "measure": "reference",
             "kind": "binary" if key == "sim" else "graded (reference)",
@@ -77,7 +77,9 @@ def _layout(values: Any, asked: Layout, path: Path) -> str:
     if said == "triangle" and flat:
         return "triangle"
     if said is not None:
-        raise InputError(f"{path}: a data set of shape {values.shape} is no {said}; choose another `layout`")
+        raise InputError(
+            f"{path}: a data set of shape {values.shape} is not a {said}; choose another `layout`"
+        )
     if not flat:
         return "matrix"
     if values.size and _triangle_size(_side(values.size)) == values.size:

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 THETA, RADIUS = 90.0, 50.0  # [deg], [m]: the paper's, for MSLS
+NEAR = 25.0  # [m] what counts as the same place where nobody says it: by distance alone
 METRES, STEEPNESS = 15.0, 0.8  # [m], [1/m]: of soft labels, by their authors
 FAINT = 0.001  # a fainter soft similarity is 0, so that labels stay sparse
 Measure = Literal["overlap", "iou"]
@@ -243,12 +244,12 @@ def _metres_apart(a: Floats, b: Floats) -> Floats:
 class Within(_ByPosition):
     """Binary labels: 1 for a pair at most this far apart [m] and turned [deg], else 0.
 
-    What the field trains with today, and the counterpart of graded labels. Without `degrees` headings do not matter
-    and may be unknown.
+    What the field trains with today, and the counterpart of graded labels. Without `degrees`, as by default, headings
+    do not matter and may be unknown; MSLS's rule is `Within(25, 40)`.
     """
 
-    metres: float = 25.0
-    degrees: float | None = 40.0
+    metres: float = NEAR
+    degrees: float | None = None
 
     def __post_init__(self) -> None:
         if not (self.metres > 0 and math.isfinite(self.metres)):
@@ -416,9 +417,9 @@ def label_pairs(
 
 
 def label_within(
-    queries: Places, places: Places, metres: float = 25.0, degrees: float | None = None, **how: Any
+    queries: Places, places: Places, metres: float = NEAR, degrees: float | None = None, **how: Any
 ) -> PairLabels:
-    """Binary labels: 1 for a pair at most `metres` apart and turned by at most `degrees` (see `Within`)."""
+    """Binary labels: 1 for a pair at most `metres` apart and, if given, turned by at most `degrees` (see `Within`)."""
     return Within(metres, degrees).label(queries, places, **how)
 
 

@@ -80,7 +80,7 @@ def parse_camera(words: str) -> Camera:
         if not (np.isfinite([cx, cy]).all() and all(0 < v < np.inf for v in (width, height, fx, fy))):
             raise ValueError
     except ValueError:
-        raise InputError(f"camera {words!r}: give six numbers, width,height,fx,fy,cx,cy [px]") from None
+        raise InputError(f"camera {words!r}: give six numbers, width,height,fx,fy,cx,cy [pixels]") from None
     return Camera(int(width), int(height), fx, fy, cx, cy)
 
 
@@ -115,7 +115,7 @@ def depth_scene(
             f"{places.root}: no column `depth` with the paths of depth images; give `cloud` instead"
         )
     if (every is not None and every < 1) or most_frames < 1:
-        raise InputError(f"every {every} and most_frames {most_frames}: give whole numbers from 1 on")
+        raise InputError(f"every {every} and most_frames {most_frames}: give whole numbers, at least 1")
     rows = np.flatnonzero(places.table["depth"].notna().to_numpy())
     step = every or max(1, -(-len(rows) // most_frames))
     used = places.select(rows[::step])

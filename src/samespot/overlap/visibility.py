@@ -166,7 +166,7 @@ def _poses(centres: ArrayLike, quaternions: ArrayLike) -> tuple[Floats, Floats]:
     centre = np.ascontiguousarray(np.atleast_2d(np.asarray(centres, dtype=np.float64)))
     turn = np.atleast_2d(np.asarray(quaternions, dtype=np.float64))
     if centre.shape[1:] != (3,) or turn.shape[1:] != (4,) or len(centre) != len(turn):
-        raise InputError(f"centres {centre.shape} and quaternions {turn.shape}: needed are (n, 3) and (n, 4)")
+        raise InputError(f"centres {centre.shape} and quaternions {turn.shape}: expected (n, 3) and (n, 4)")
     bad = ~np.isfinite(centre).all(axis=1) | ~np.isfinite(turn).all(axis=1) | ~turn.any(axis=1)
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
@@ -223,7 +223,7 @@ def _depth_image(depth: Sequence[NDArray[Any]] | Callable[[int], NDArray[Any]], 
     image = np.asarray(depth(row) if callable(depth) else depth[row])
     if image.ndim != 2 or image.size == 0 or not np.issubdtype(image.dtype, np.floating):
         raise InputError(
-            f"depth image of camera row {row}: {image.dtype} of shape {image.shape}, but needed is (h, w)"
+            f"depth image of camera row {row}: {image.dtype} of shape {image.shape}, expected (h, w)"
             " in metres as floating point; samespot.overlap.cloud.read_depth makes that of a 16-bit png"
         )
     return image

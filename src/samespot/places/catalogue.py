@@ -239,6 +239,8 @@ def open_places(
     """
     from samespot.places.table import Places
 
+    if not isinstance(source, str | Path):
+        raise InputError(f"{source!r} is not a path; give a table, a folder of photos or a data set")
     source = Path(source)
     if dataset is None and source.is_dir() and part is None and (source / "places.csv").is_file():
         source = source / "places.csv"
@@ -257,6 +259,27 @@ def open_places(
             missing_images=missing_images,
         )
     return places if frame is None else placed_by_pose(places, frame)
+
+
+def as_places(source: Any, *, onto: str | None = None, frame: PoseFrame | None = None, **how: Any) -> Places:
+    """Places as they are; anything else is opened (`open_places`)."""
+    from samespot.places.table import Places
+
+    if not isinstance(source, Places):
+        return open_places(source, onto=onto, frame=frame, **how)
+    given = {**how, "from_pose": frame}
+    for name in ("dataset", "part", "projection", "wrap_headings", "from_pose"):
+        if given.get(name):
+            raise InputError(
+                f"`{name}` has no effect on places that are already open; give it to `open_places`"
+            )
+    return source
+
+
+def refuse_other_suffix(table: Path) -> None:
+    """Raise for a file that no table of places is written to."""
+    if table.suffix not in (".csv", ".parquet"):
+        raise InputError(f"{table}: a table of places is written as .csv or .parquet")
 
 
 def meta_path(table: Path) -> Path:

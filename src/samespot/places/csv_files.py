@@ -42,6 +42,10 @@ ALIASES = {
         "heading",
     ),
 }
+_GAPS = (  # pandas' own words for a missing value
+    *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>"),
+    *("N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
+)
 _PACKED = (".bz2", ".xz", ".zip", ".zst")  # pandas opens them, csv does not
 
 
@@ -120,14 +124,20 @@ def _parsed(path: Path, delimiter: str, decimal: str, encoding: str, texts: list
     # pandas before 3.1 is off in the last bit unless asked, and the digest would change on the way
     older = tuple(map(int, pd.__version__.split(".")[:2])) < (3, 1)
     exact: dict[str, Any] = {"float_precision": "round_trip"} if older else {}
+    more: dict[str, Any] = {"sep": delimiter, "encoding": encoding, "skipinitialspace": True}
+    # of a photo such a word may be the name, of any other column it is a gap
+    gaps = {
+        name: "" if _plain(str(name)) in ALIASES["image"] else _GAPS
+        for name in pd.read_csv(path, nrows=0, **more).columns
+    }
     table: pd.DataFrame = pd.read_csv(
         path,
-        sep=delimiter,
         decimal=decimal,
-        encoding=encoding,
         dtype=dict.fromkeys(texts, str),
+        na_values=gaps,
+        keep_default_na=False,
         low_memory=False,
-        skipinitialspace=True,
+        **more,
         **exact,
     )
     return table
@@ -194,5 +204,5 @@ def missing_columns(table: pd.DataFrame, lacking: list[str], source: str, needed
     guess = f" ({' '.join(dict.fromkeys(guesses))})" if guesses else ""
     return InputError(
         f"{source}: missing column{'s' if len(lacking) > 1 else ''} {', '.join(lacking)}; it has {found}{guess};"
-        f" needed are {needed}"
+        f" needed: {needed}"
     )

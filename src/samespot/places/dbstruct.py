@@ -48,7 +48,7 @@ def read_listing(path: Path, side: str) -> Listing:
     images, utm = fields[wanted[0]], np.asarray(fields[wanted[1]], dtype=np.float64)
     if utm.shape != (2, len(images)):
         raise InputError(
-            f"{path}: {wanted[1]} is {utm.shape} where 2 × {len(images)}, two rows an image, is expected"
+            f"{path}: {wanted[1]} is {utm.shape} where 2 × {len(images)}, two rows per image, is expected"
         )
     stamps = np.ravel(fields[wanted[2]]) if wanted[2] in fields else None
     if stamps is not None and len(stamps) != len(images):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 import pandas as pd
 
 from samespot.errors import InputError
-from samespot.photo_files import INSTALL, accept_heic, is_heic
+from samespot.photo_files import INSTALL, accept_heic, header, is_heic
 from samespot.places.catalogue import MissingImages
 from samespot.places.table import Places
 from samespot.places.wording import first_few
@@ -92,17 +91,10 @@ def _images(root: Path) -> Iterator[str]:
 
 def _facts(path: Path) -> dict[str, Any] | str:
     """What the EXIF data say, or the reason why the photo is left out."""
-    from PIL import Image
-
-    accept_heic()
-    if not os.path.isfile(path):  # a pipe would wait forever
-        return UNREADABLE
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # only the header is read, so a huge or odd image does no harm
-            with Image.open(path) as image:
-                exif = image.getexif()
-                gps, shot = exif.get_ifd(GPS_IFD), exif.get_ifd(EXIF_IFD)
+        with header(path) as image:
+            exif = image.getexif()
+            gps, shot = exif.get_ifd(GPS_IFD), exif.get_ifd(EXIF_IFD)
     except Exception:  # PIL raises many kinds on broken files, SyntaxError and struct.error among them
         return UNREADABLE
     if gps.get(LATITUDE) is None or gps.get(LONGITUDE) is None:

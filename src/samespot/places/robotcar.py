@@ -101,7 +101,7 @@ def _train(path: Path) -> tuple[list[str], NDArray[np.float64], NDArray[np.float
     skewed = not_rotations(matrices[:, :3, :3])
     if len(skewed):
         raise InputError(
-            f"{rows.at(skewed[0])}: the 3x3 part of the matrix of {rows.names[skewed[0]]} is no rotation"
+            f"{rows.at(skewed[0])}: the 3x3 part of the matrix of {rows.names[skewed[0]]} is not a rotation"
         )
     return rows.names, matrices[:, :3, 3], quaternions(matrices[:, :3, :3]), path
 

@@ -57,7 +57,7 @@ def read(root: Path, part: str, *, missing_images: MissingImages = "warn") -> Pl
     """One split of a scene, frame by frame.
 
     A pose with NaN or infinite numbers means that tracking was lost: such frames are dropped and counted (the
-    released sets have none). A finite pose that is no rotation is an error.
+    released sets have none). A finite pose that is not a rotation is an error.
     """
     there = parts(root)
     if part not in there:
@@ -69,7 +69,7 @@ def read(root: Path, part: str, *, missing_images: MissingImages = "warn") -> Pl
     skewed = not_rotations(matrices[:, :3, :3])
     if len(skewed):
         raise InputError(
-            f"{root / frames['pose_file'][skewed[0]]}: the 3x3 part of the matrix is no rotation"
+            f"{root / frames['pose_file'][skewed[0]]}: the 3x3 part of the matrix is not a rotation"
         )
     poses = pose_columns(matrices[:, :3, 3], quaternions(matrices[:, :3, :3]), FRAME)
     table = frames.drop(columns="pose_file").assign(**poses)

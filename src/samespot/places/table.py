@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from samespot.errors import InputError
 from samespot.files import read_json, whole_file, write_json
 from samespot.options import check_choice
-from samespot.places.catalogue import MissingImages, meta_path
+from samespot.places.catalogue import MissingImages, meta_path, refuse_other_suffix
 from samespot.places.csv_files import first_line, load_table, missing_columns, named_columns
 from samespot.places.geodesy import far_apart, grid_headings, move, off_plane, plane, same_plane, to_metres
 from samespot.places.pose import POSE as POSE
@@ -160,10 +160,9 @@ class Places:
     def save(self, path: str | Path) -> Path:
         """Write `.csv` or `.parquet`, and beside it `<file>.meta.json` with projection, drops and notes."""
         path = Path(path)
+        refuse_other_suffix(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         writers: dict[str, Any] = {".csv": self.table.to_csv, ".parquet": self.table.to_parquet}
-        if path.suffix not in writers:
-            raise InputError(f"{path}: a table of places is written as .csv or .parquet")
         root = os.path.relpath(self.root, path.parent) if self.root.exists() else str(self.root)
         meta = {
             "root": root,
@@ -394,7 +393,7 @@ def _refuse_lost(
     lost = known & ~(np.isfinite(easting) & np.isfinite(northing))
     if (row := _first_row(lost)) is not None:
         raise InputError(
-            f"{source} row {row + 1}: its position has no place on {projection}; choose another projection"
+            f"{source} row {row + 1}: its position cannot be placed on {projection}; choose another projection"
         )
 
 
@@ -520,7 +519,7 @@ def _refuse_bad_names(images: pd.Series, source: str) -> None:
     twice = _written_plainly(names).duplicated()
     if (row := _first_row(twice)) is not None:
         raise InputError(
-            f"{source} row {row + 1}: image {images.iloc[row]} stands in the table twice"
+            f"{source} row {row + 1}: image {images.iloc[row]} is in the table twice"
             f" ({twice.sum()} repeated rows); keep one row per image"
         )
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from samespot.errors import InputError
+
+if TYPE_CHECKING:
+    from samespot.places.table import Places
 
 LONGEST = 120  # letters of a name that are shown
 
@@ -17,6 +21,20 @@ def first_few(names: Sequence[object], count: int = 3) -> str:
 
 def _short(name: str) -> str:
     return name if len(name) <= LONGEST else f"{name[: LONGEST // 2]}…{name[-LONGEST // 2 :]}"
+
+
+def told_of(tables: Iterable[Places]) -> list[tuple[str, str]]:
+    """What the readers had to say about these tables, each line once: ("note", line), and where no note says it already
+    ("dropped", how many images and why)."""
+    tables = list(tables)
+    notes = dict.fromkeys(note for table in tables for note in table.notes)
+    dropped = dict.fromkeys((n, why) for table in tables for why, n in table.dropped.items())
+    said = [("note", note) for note in notes]
+    return said + [
+        ("dropped", f"{n} images: {why}")
+        for n, why in dropped
+        if not any(why in note and f"{n} " in note for note in notes)
+    ]
 
 
 def unknown_part(root: Path, part: str, title: str, name: str, there: Sequence[str]) -> InputError:

@@ -134,7 +134,7 @@ def panoramas(mask: ArrayLike) -> Exclusion:
     out = np.asarray(mask)
     if out.ndim != 1 or out.dtype != np.bool_:
         raise InputError(
-            f"the mask of panoramas is {out.dtype} {out.shape}; expected one True or False a map row"
+            f"the mask of panoramas is {out.dtype} {out.shape}; expected one True or False per map row"
         )
 
     def block(q: slice, m: slice) -> NDArray[np.bool_]:

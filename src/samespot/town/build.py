@@ -57,7 +57,7 @@ def build_town(
     if not (16 <= height <= 4096 and 16 <= width <= 4096):
         raise InputError(f"size {height} x {width}: give 16 to 4096 px each")
     if photos_per_visit < 8:
-        raise InputError(f"{photos_per_visit} photos a visit: give at least 8")
+        raise InputError(f"{photos_per_visit} photos per visit: give at least 8")
     asked = {
         "format": FORMAT,
         "seed": seed,

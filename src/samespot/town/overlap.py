@@ -78,7 +78,7 @@ def true_overlap(
     if rows.size and (rows.min() < 0 or rows.max() >= len(views)):
         raise InputError(f"pairs name photos {rows.min()} to {rows.max()}, but there are {len(views)}")
     if step < 1:
-        raise InputError(f"step {step}: give a whole number from 1 on")
+        raise InputError(f"step {step}: give a whole number, at least 1")
     out = np.empty(len(rows))
     _overlaps(views.depth, views.centres, views.rotations, views.intrinsics, rows, step, tolerance, out)
     return out

@@ -8,10 +8,20 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, Self
 
 from samespot.errors import InputError
-from samespot.images.options import PANEL, RunningOptions
-from samespot.options import Options, check_choice, ineffective, option, parse_size, refuse_unknown, split
+from samespot.images.options import IMAGE_SIZE, PANEL, RunningOptions
+from samespot.options import (
+    MOST_SEED,
+    check_choice,
+    ineffective,
+    names,
+    option,
+    parse_size,
+    refuse_unknown,
+    split,
+)
 from samespot.overlap.rules import Within, parse_within
 from samespot.places.catalogue import data_set, preset_names
+from samespot.places.options import ReadOptions, RowOptions
 from samespot.training.losses import Kind, Loss, loss_names, losses
 from samespot.training.losses.ap import BINS
 from samespot.training.losses.contrastive import CLASS_WEIGHTS, MARGIN
@@ -22,7 +32,6 @@ from samespot.training.strategies import strategy_named
 GRADED_RATE, BINARY_RATE = 0.1, 0.01
 ADAMW_RATE = 1e-4
 AUTO = "auto"  # batches that fit the loss
-IMAGE_SIZE = (480, 640)  # height, width [pixels]
 # settings that change how fast a run goes or what it reports, never what it learns (micro-batches: but for rounding)
 FREE = {
     "micro_pairs",
@@ -40,7 +49,7 @@ FREE = {
 _DATA = "The photos"
 _NETWORK = "The network"
 _BATCHES = "Loss and batches"
-_TUPLES = "Tuples, for losses of tuples"
+_TUPLES = "Losses of tuples: triplet and sare"
 _RATE = "Optimiser and length"
 _LOOKS = "Augmentation"
 _KEPT = "What is kept"
@@ -56,7 +65,7 @@ class Network(Protocol):
 
 
 @dataclass(frozen=True)
-class TrainingData(Options):
+class TrainingData(RowOptions, ReadOptions):
     """What a run learns from and is validated on, and where it goes."""
 
     places: Path = option(
@@ -74,7 +83,7 @@ class TrainingData(Options):
     )
     labels: Path | None = option(
         None,
-        "Folder that `samespot label` wrote. With a preset: what is absent there is made.",
+        "Folder that `samespot label` wrote. With a preset, labels that are missing there are made.",
         panel=_DATA,
     )
     preset: str | None = option(
@@ -83,14 +92,14 @@ class TrainingData(Options):
         choices=lambda: preset_names(),
         panel=_DATA,
     )
-    only: str | None = option(None, "Of a preset: only these sets, e.g. london,paris.", panel=_DATA)
+    only: str | None = option(None, "With a preset: only these sets, e.g. london,paris.", panel=_DATA)
     resume: bool = option(
         False, "Resume from the newest complete checkpoint of the run folder.", switch=True, panel=_DATA
     )
     validate: Path | None = option(None, "Validation queries: a table of places.", panel=_DATA)
-    validate_map: Path | None = option(None, "Images to find the validation queries among.", panel=_DATA)
+    validate_map: Path | None = option(None, "Map images to find the validation queries in.", panel=_DATA)
     within: Within = option(
-        Within(25.0, None),
+        Within(),
         "What counts as found in validation, e.g. 25m,40deg.",
         parse=parse_within,
         default="25m",
@@ -101,13 +110,14 @@ class TrainingData(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.validate is not None and self.validate_map is None:
-            raise InputError("`validate` needs `validate_map`, the images to find its queries among")
+            raise InputError("`validate` needs `validate_map`, the images to find its queries in")
 
     def refuse_ineffective(self, typed: set[str]) -> None:
         if self.preset is None:
             ineffective(typed, ("only",), "without `preset`")
         else:
-            ineffective(typed, ("map",), f"with `preset={self.preset}`")
+            ineffective(typed, ("map", *names(RowOptions, ReadOptions)), f"with `preset={self.preset}`")
+        super().refuse_ineffective(typed)
         if self.validate is None:
             ineffective(typed, ("validate_map", "within"), "without `validate`")
 
@@ -161,7 +171,7 @@ class TrainingOptions(RunningOptions):
     )
     train_blocks: int | Literal["all"] = option(
         2,
-        "How many of the last blocks are trained: 0, 1, 2, ... or all.",
+        "How many of the last blocks to train: 0, 1, 2, ... or all.",
         parse=_parse_blocks,
         least=0,
         metavar="N|all",
@@ -171,7 +181,7 @@ class TrainingOptions(RunningOptions):
         None,
         "Height and width that images are resized to [pixels], e.g. 480x640.",
         parse=parse_size,
-        default="480x640, or the model's own",
+        default="480x640, but no larger than the photos; with a model, its own",
         metavar="HxW",
         panel=_NETWORK,
     )
@@ -198,7 +208,7 @@ class TrainingOptions(RunningOptions):
     )
     batches: str = option(
         AUTO,
-        "Mixture of a batch: A, B, C, D, binary, all, all:C, or fractions such as pos=0.5,soft=0.25,hard=0.25.",
+        "What a batch is made of: A, B, C, D, binary, all, all:C, or fractions such as pos=0.5,soft=0.25,hard=0.25.",
         default="what the loss needs; A for contrastive",
         panel=_BATCHES,
     )
@@ -223,7 +233,7 @@ class TrainingOptions(RunningOptions):
         least=0,
         panel=_BATCHES,
     )
-    seed: int = option(0, "Seed of all that is random.", least=0, panel=_BATCHES)
+    seed: int = option(0, "Random seed.", least=0, most=MOST_SEED, panel=_BATCHES)
 
     # a query, a positive and negatives
     triplet_margin: float = option(
@@ -234,10 +244,8 @@ class TrainingOptions(RunningOptions):
         "hard", "How positives and negatives are chosen: hardest for the current weights, or at random.",
         panel=_TUPLES,
     )  # fmt: skip
-    mine_every: int = option(
-        1_000, "Queries from one mining to the next, at most an epoch.", least=1, panel=_TUPLES
-    )
-    mine_pool: int = option(1_000, "Map images that negatives are looked for among.", least=1, panel=_TUPLES)
+    mine_every: int = option(1_000, "Queries between minings, at most an epoch.", least=1, panel=_TUPLES)
+    mine_pool: int = option(1_000, "How many map images to look for negatives in.", least=1, panel=_TUPLES)
 
     # optimiser, its rate, and how long
     optimiser: Literal["sgd", "adamw"] = option("sgd", "Optimiser.", panel=_RATE)
@@ -257,14 +265,18 @@ class TrainingOptions(RunningOptions):
     drop_factor: float = option(
         0.1, "step: what the rate is multiplied by at each drop.", above=0, panel=_RATE
     )
-    drop_pairs: int | None = option(250_000, "step: pairs between two drops.", least=1, panel=_RATE)
+    drop_pairs: int | None = option(250_000, "step: pairs between drops.", least=1, panel=_RATE)
     drop_epochs: float | None = option(
-        None, "step: epochs between two drops, instead of pairs.", above=0, panel=_RATE
+        None, "step: epochs between drops, instead of pairs.", above=0, panel=_RATE
     )
-    warmup_pairs: int = option(0, "The rate rises from 0 over this many first pairs.", least=0, panel=_RATE)
-    steps: int | None = option(None, "Length of the run in steps.", least=1, panel=_RATE)
+    warmup_pairs: int = option(
+        0, "Pairs over which the rate rises from 0 at the start.", least=0, panel=_RATE
+    )
+    steps: int | None = option(
+        None, "Length of the run in steps.", least=1, default="500 if an epoch has fewer", panel=_RATE
+    )
     epochs: float = option(
-        1.0, "Length of the run in epochs (every query once), where no steps are given.", above=0, panel=_RATE
+        1.0, "Length of the run in epochs (every query once), if no steps are given.", above=0, panel=_RATE
     )
 
     # on the device
@@ -273,16 +285,16 @@ class TrainingOptions(RunningOptions):
         least=0, most=1, panel=_LOOKS,
     )  # fmt: skip
     crop: float = option(
-        0.0, "Random crops that lose at most this share of each side.", least=0, below=1, panel=_LOOKS
+        0.0, "Random crops: each side loses at most this share.", least=0, below=1, panel=_LOOKS
     )
     flip: bool = option(False, "Mirror whole batches at random.", panel=_LOOKS)
 
     # how it runs, besides `RunningOptions`
     micro_pairs: int | None = option(
         None,
-        "Pairs that go through the network at once: less memory, the same gradient.",
+        "Pairs that go through the network at once: fewer take less memory, with the same gradient.",
         least=1,
-        default="the whole batch",
+        default="as many as memory allows",
         panel=PANEL,
     )
     compile: bool = option(False, "Compile the network: slow to start, then faster.", panel=PANEL)
@@ -292,23 +304,21 @@ class TrainingOptions(RunningOptions):
         panel=PANEL,
     )
     cache_dtype: Literal["exact", "float32", "bfloat16", "float16"] = option(
-        "exact", "Number format of the kept outputs.", panel=PANEL
+        "exact", "Number format of the outputs that are kept.", panel=PANEL
     )
     cache_dir: str | None = option(
         None, "Folder for outputs kept in a file.", default="in the run folder", panel=PANEL
     )
     images_in_memory: Literal["no", "host", "device"] = option(
-        "no", "Keep all decoded images in memory: of the machine (host) or of the GPU (device).", panel=PANEL
+        "no", "Keep all decoded images in memory: the machine's (host) or the GPU's (device).", panel=PANEL
     )
-    prefetch: int = option(3, "Batches that are read ahead.", least=1, panel=PANEL)
+    prefetch: int = option(3, "Batches to read ahead.", least=1, panel=PANEL)
 
     # what is kept
-    checkpoint_every: int = option(500, "Steps between two checkpoints.", least=1, panel=_KEPT)
-    keep_checkpoints: int = option(2, "How many of the newest checkpoints stay.", least=1, panel=_KEPT)
-    log_every: int = option(10, "Steps between two lines of metrics.jsonl.", least=1, panel=_KEPT)
-    validate_every: int = option(
-        0, "Steps between two validations; 0: only at the end.", least=0, panel=_KEPT
-    )
+    checkpoint_every: int = option(500, "Steps between checkpoints.", least=1, panel=_KEPT)
+    keep_checkpoints: int = option(2, "How many of the newest checkpoints to keep.", least=1, panel=_KEPT)
+    log_every: int = option(10, "Steps between lines of metrics.jsonl.", least=1, panel=_KEPT)
+    validate_every: int = option(0, "Steps between validations; 0: only at the end.", least=0, panel=_KEPT)
     best_by: int = option(
         5, "The model with the best validation recall at this k is kept as best.", least=1, panel=_KEPT
     )

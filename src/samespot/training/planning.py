@@ -13,9 +13,10 @@ import numpy as np
 import torch
 from torch import nn
 
+from samespot.images.options import IMAGE_SIZE
 from samespot.images.sources import available_memory
 from samespot.model.network import PlaceNet
-from samespot.training.options import IMAGE_SIZE
+from samespot.photo_files import header
 
 SAMPLE = 32  # photos whose size is looked up
 LEAST_STEPS = 500  # where nobody says how long: one epoch of a small set teaches nothing
@@ -26,15 +27,13 @@ CELL = 16  # sides of chosen image sizes are multiples of it
 
 def photo_size(paths: Sequence[Path]) -> tuple[int, int] | None:
     """Height and width of the typical photo, upright, from the headers of some; None where none can be read."""
-    from PIL import Image
-
     sizes = []
     for path in [paths[i] for i in np.linspace(0, len(paths) - 1, min(SAMPLE, len(paths))).astype(int)]:
         try:
-            with Image.open(path) as image:
+            with header(path) as image:
                 turned = image.getexif().get(274, 1) >= 5  # EXIF's orientations 5 to 8 lie on their side
                 sizes.append(image.size if turned else image.size[::-1])
-        except (OSError, SyntaxError, ValueError):
+        except Exception:  # Pillow raises many kinds on broken files; training will say what is wrong
             continue
     if not sizes:
         return None

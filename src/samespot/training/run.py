@@ -11,16 +11,19 @@ from typing import Any
 from samespot.devices import device_named
 from samespot.errors import InputError
 from samespot.files import read_json
+from samespot.images.options import IMAGE_SIZE
 from samespot.options import ineffective
 from samespot.overlap.labels import PairLabels
 from samespot.overlap.rules import SoftDistance, Within
 from samespot.overlap.task import LabelTask, preset_named, preset_tasks, run_task
-from samespot.places.catalogue import open_places
+from samespot.places.catalogue import as_places
+from samespot.places.options import two_tables
 from samespot.places.table import Places
+from samespot.places.wording import told_of
 from samespot.progress import Progress
 from samespot.training.drawn import PAIRS, save_counts
 from samespot.training.loop import train_network
-from samespot.training.options import IMAGE_SIZE, TrainingData, TrainingOptions, asked_for
+from samespot.training.options import TrainingData, TrainingOptions, asked_for
 from samespot.training.planning import LEAST_STEPS, fitting_size, photo_size
 from samespot.training.run_folder import Say, TrainingResult
 from samespot.training.sets import LabelledSet
@@ -45,7 +48,7 @@ def train(
     places: a table, or what `open_places` reads; with `preset` the folder of that data set
     labels: of these places, as `label_pairs` gives them, or the folder that `samespot label` wrote; with `preset` the
         folder of all label folders, and what is absent there is made
-    resume: go on from the newest complete checkpoint of the run folder
+    resume: resume from the newest complete checkpoint of the run folder
     validation: what to measure recall on; or give `validate` and `validate_map`
     progress, say: told how far it is, and lines for the reader (settings, notes of the readers, warnings)
     options: fields of `TrainingOptions` (steps=2000, batches="A", ...) and of `TrainingData` (map, preset, ...)
@@ -130,20 +133,13 @@ def training_data(
 
 def tell_notes(say: Say, tables: Iterable[Places]) -> None:
     """What the readers had to say about these tables, each line once."""
-    lines = [f"note: {line}" for table in tables for line in table.notes]
-    lines += [f"dropped: {n} images: {why}" for table in tables for why, n in table.dropped.items()]
-    for line in dict.fromkeys(lines):
-        say(line)
-
-
-def _opened(places: Places | str | Path, onto: str | None = None) -> Places:
-    return places if isinstance(places, Places) else open_places(places, onto=onto)
+    for kind, line in told_of(tables):
+        say(f"{kind}: {line}")
 
 
 def _own_set(data: TrainingData) -> LabelledSet:
     assert data.labels is not None  # `asked_for` has seen to it
-    queries = _opened(data.places)
-    places = queries if data.map is None else _opened(data.map, queries.projection)
+    queries, places = two_tables(data.places, data.map, data, data)
     return LabelledSet(queries, places, _labels(data.labels))
 
 
@@ -186,6 +182,7 @@ def _labelled(
 def _validation(data: TrainingData) -> Validation | None:
     if data.validate is None or data.validate_map is None:
         return None
-    queries = _opened(data.validate)
-    places = _opened(data.validate_map, queries.projection)
+    how = {name: getattr(data, name) for name in ("projection", "wrap_headings", "missing_images", "frame")}
+    queries = as_places(data.validate, **how)
+    places = as_places(data.validate_map, **how, onto=queries.projection)
     return Validation.within(queries, places, data.within.metres, data.within.degrees)

@@ -249,7 +249,7 @@ def test_a_wrong_option_is_answered_in_one_line(val, options, answer):
 
 
 def test_a_train_city_is_refused_among_the_test_cities(val):
-    with pytest.raises(InputError, match="city 'cph': it is no test city; use msls-val"):
+    with pytest.raises(InputError, match="city 'cph': it is not a test city; use msls-val"):
         NAMED["msls-test"].cases(val, cities="cph")
 
 
@@ -320,7 +320,7 @@ def test_queries_alone_have_every_image_but_panoramas_as_their_map(val):
     assert found(case) == {"near": ["at-25", "not-in-all", "ten", "ten-again"], "sf-q": ["sf-near"]}
     assert case.notes == (
         f"{val}/key_mslsval.txt: 1 keys stand there again and are taken once",
-        "the map is every database image that is no panorama, for want of a list",
+        "the map is every database image that is not a panorama, for want of a list",
     )
 
 

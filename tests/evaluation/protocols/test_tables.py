@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from samespot.errors import InputError
-from samespot.evaluation.protocols.tables import rows_by_frame, table_case
+from samespot.evaluation.options import EvaluateOptions
+from samespot.evaluation.protocols.tables import own_tables, rows_by_frame, table_case
 from samespot.overlap.rules import Within, label_pairs
 from samespot.places.table import Places
 
@@ -169,3 +170,37 @@ def test_seconds_are_times_too():
     queries, places = table(time=[100.0], prefix="q"), table(time=[90.0, 99.5, 101.0])
     case = table_case(queries, places, within=Within(25.0, None), time_gap=np.timedelta64(1000, "ms"))
     assert plain(case.positives) == [[0, 2]]
+
+
+def test_parts_of_a_data_set_are_tables_too(wall_scene):
+    asked = EvaluateOptions.of(
+        {"map": wall_scene, "map_part": "heads/train", "queries": wall_scene, "part": "heads/test"}
+    )
+    _, (case,) = own_tables(asked)
+    assert (case.query_count, case.place_count) == (1, 2)
+    _, (alone,) = own_tables(EvaluateOptions.of({"map": wall_scene, "map_part": "heads/train"}))
+    assert (alone.query_count, alone.place_count) == (2, 2)
+    with pytest.raises(InputError, match=r"with 2 parts .* choose one with `map_part`"):
+        own_tables(EvaluateOptions.of({"map": wall_scene}))
+    with pytest.raises(InputError, match=r"with 2 parts .* choose one with `part`"):
+        own_tables(EvaluateOptions.of({"map": wall_scene, "map_part": "heads/train", "queries": wall_scene}))
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        ({"map": "m.csv", "part": "x"}, "`part` has no effect without `queries`; the map's is `map_part`"),
+        (
+            {"protocol": "msls-val", "part": "x"},
+            "`part` has no effect with the protocol msls-val, which has its own",
+        ),
+        (
+            {"protocol": "msls-val", "map_part": "x"},
+            "`map_part` has no effect with the protocol msls-val, which has its own",
+        ),
+    ],
+)
+def test_parts_that_would_do_nothing_are_refused(typed, message):
+    with pytest.raises(InputError) as caught:
+        EvaluateOptions.of(typed)
+    assert str(caught.value) == message

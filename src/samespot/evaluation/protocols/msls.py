@@ -86,13 +86,13 @@ def _named_cities(root: Path, cities: str, secret: bool) -> list[str]:
     for city in names:
         is_test = msls.official_split(city) == "test"
         if is_test != secret:
-            wrong = "its truth is secret; use msls-test" if is_test else "it is no test city; use msls-val"
+            wrong = "its truth is secret; use msls-test" if is_test else "it is not a test city; use msls-val"
             raise InputError(f"city {city!r}: {wrong}")
         for side in ("query", "database"):
             if (part := f"{_folder(city)}/{side}") not in there:
-                raise InputError(
-                    f"{root}: no {part} here; unpack metadata.zip of MSLS there, or name the cities that are"
-                )
+                here = [name for name in names if f"{_folder(name)}/{side}" in there]
+                advice = f", or take those that are with `cities={','.join(here)}`" if here else ""
+                raise InputError(f"{root}: no {part} here; unpack metadata.zip of MSLS there{advice}")
     return names
 
 
@@ -197,7 +197,7 @@ def listed_case(root: Path, *, keys: str) -> list[Case]:
     notes = lists.notes
     if lists.places is None:
         in_map = [np.flatnonzero(~table.panoramas) for table in places]
-        notes += ("the map is every database image that is no panorama, for want of a list",)
+        notes += ("the map is every database image that is not a panorama, for want of a list",)
     else:
         in_map = rows_of_keys(lists.places, places)
     return [
@@ -206,7 +206,7 @@ def listed_case(root: Path, *, keys: str) -> list[Case]:
 
 
 def every_image_case(root: Path) -> list[Case]:
-    """Every image of the validation cities that is no panorama, whatever its subtask, in one map."""
+    """Every image of the validation cities that is not a panorama, whatever its subtask, in one map."""
     cities = _named_cities(root, ",".join(msls.VAL_CITIES), secret=False)
     queries, places = (_without_panoramas(root, cities, side) for side in ("query", "database"))
     return [_pooled_case("+".join(cities), queries, places, cities, ())]
@@ -284,8 +284,8 @@ _WARBURG = (
 )
 _SCRIPT = f"{_WARBURG}; rule of evaluate.py in github.com/mapillary/mapillary_sls"
 _OF_SUBTASK = (
-    "per city: images of the subtask that are no panoramas and have a positive;"
-    " of a sequence the middle frame is asked"
+    "per city: images of the subtask that are not panoramas and have a positive;"
+    " of a sequence, the middle frame is the query"
 )
 _NEAR = "a map image at most 25 m away; of sequences, any frame at most 25 m from any frame"
 _MAP = "panoramas and images outside the subtask are not in the map; each city is a map of its own"
@@ -345,7 +345,7 @@ PROTOCOLS = (
         "msls-val-11k",
         "MSLS, validation, all queries",
         "msls",
-        queries="every query of cph and sf that is no panorama and has a positive, about 11,000",
+        queries="every query of cph and sf that is not a panorama and has a positive, about 11,000",
         positive="a map image of the same city at most 25 m away; headings do not matter",
         exclusions=f"panoramas are not in the map; {_POOLED}",
         citation=f"{_WARBURG}; query set of Berton et al., Deep Visual Geo-localization Benchmark, CVPR 2022",
@@ -361,9 +361,9 @@ PROTOCOLS = (
         "msls-test",
         "MSLS, test",
         "msls",
-        queries="per city: images of the subtask; of a sequence the middle frame is asked",
+        queries="per city: images of the subtask; of a sequence, the middle frame is the query",
         positive="secret; the prediction file is judged by the benchmark's server",
-        exclusions="images outside the subtask; panoramas are not told and stay in",
+        exclusions="images outside the subtask; panoramas are not marked there, so they stay in",
         citation=_SCRIPT,
         make=partial(city_cases, secret=True),
         ks=_KS,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
@@ -15,18 +13,20 @@ from samespot.evaluation.positives import graded_truth, rows_allowed, rows_of, r
 from samespot.evaluation.protocol import Protocol
 from samespot.overlap.labels import PairLabels
 from samespot.overlap.rules import RADIUS, THETA, Rule, Sectors, Within
-from samespot.places.catalogue import open_places
+from samespot.places.catalogue import as_places
+from samespot.places.options import as_map
 from samespot.places.table import Places
 from samespot.retrieval import exclusion
 
-WITHIN = Within(25.0, None)  # what is right where nothing was said
+WITHIN = Within()  # what is right where nothing was said
 CLOCK = r"\d{1,2}:\d{2}(:\d{2})?"
 
 
 def own_tables(asked: EvaluateOptions) -> tuple[Protocol, list[Case]]:
     """The tables that were given, paths or `Places`, and in words what was asked of them."""
-    places = _opened(asked.map)
-    queries = places if asked.queries is None else _opened(asked.queries, onto=places.projection)
+    how = asked.reading
+    places = as_map(asked.map, **{**how, "part": asked.map_part})
+    queries = places if asked.queries is None else as_places(asked.queries, **how, onto=places.projection)
     by_default = asked.frames is None and asked.overlap is None
     within = asked.within or (WITHIN if by_default else None)
     case = table_case(
@@ -54,10 +54,6 @@ def own_tables(asked: EvaluateOptions) -> tuple[Protocol, list[Case]]:
         options={"theta": asked.theta, "radius": asked.radius},
     )
     return protocol, [case]
-
-
-def _opened(table: Any, onto: str | None = None) -> Places:
-    return table if isinstance(table, Places) else open_places(table, onto=onto)
 
 
 def _positive(asked: EvaluateOptions, within: Within | None) -> str:

@@ -50,11 +50,15 @@ const plots = (() => {
     Plotly.react(box, themed(spec.data), layout(spec.layout), { displayModeBar: false, displaylogo: false, responsive: true });
   }
 
+  const closed = () => document.querySelectorAll("details:not(.menu):not([open]):not(:has(pre))");
   const drawings = () => document.querySelectorAll(".plot .main-svg");
 
   function begin() {
     document.querySelectorAll(".plot").forEach(draw);
     // paper is narrower than the screen, and nothing is drawn again for it: what is there shrinks
+    // and what can be opened is open on paper, but for files
+    window.addEventListener("beforeprint", () => closed().forEach((one) => { one.open = true; one.dataset.closed = ""; }));
+    window.addEventListener("afterprint", () => document.querySelectorAll("details[data-closed]").forEach((one) => { one.open = false; delete one.dataset.closed; }));
     window.addEventListener("beforeprint", () => drawings().forEach((svg) => svg.setAttribute("viewBox", `0 0 ${svg.getAttribute("width")} ${svg.getAttribute("height")}`)));
     window.addEventListener("afterprint", () => drawings().forEach((svg) => svg.removeAttribute("viewBox")));
   }

@@ -119,10 +119,17 @@ const sectorMap = (() => {
     const most = 0.35 * view.side;
     const step = 10 ** Math.floor(Math.log10(most));
     const length = Math.max(...[1, 2, 5].map((f) => f * step).filter((one) => one <= most));
-    const [x, y] = [view.west + 0.05 * view.side, view.south + 0.06 * view.side];
+    const [wide, tall] = [Math.max(length, 0.25 * view.side), 0.1 * view.side];
+    const corners = [[0.05, 0.06], [0.95 - wide / view.side, 0.06], [0.05, 0.87], [0.95 - wide / view.side, 0.87]]
+      .map(([east, north]) => [view.west + east * view.side, view.south + north * view.side]);
+    const hidden = (at) => covered([at[0], at[1], at[0] + wide, at[1] + tall], taken);
+    const [x, y] = corners.find((at) => hidden(at) === 0) || corners[0];
+    svg.append(node("rect", {
+      x: x - 0.015 * view.side, y: -y - 0.095 * view.side, width: wide + 0.03 * view.side, height: 0.11 * view.side, fill: "var(--panel)", "fill-opacity": 0.85,
+    }));
     svg.append(node("path", { d: `M${x},${-y}h${length}`, stroke: "var(--ink)", "stroke-width": 2, "vector-effect": "non-scaling-stroke" }));
     svg.append(node("text", { x, y: -y - 0.03 * view.side, fill: "var(--ink)", "font-size": 0.06 * view.side }, `${length} m`));
-    taken.push([x, y, x + Math.max(length, 0.25 * view.side), y + 0.1 * view.side]);
+    taken.push([x, y, x + wide, y + tall]);
   }
 
   function draw(svg, cameras, ruleRadius) {

@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from samespot.errors import InputError
+from samespot.photo_files import open_photo
 from samespot.progress import Progress
 
 SIDE = 200  # [px] longer side
@@ -58,16 +60,9 @@ class PhotoStore:
 
 def upright(path: Path, side: int) -> NDArray[np.uint8] | None:
     """(h, w, 3) the photo as it was taken, no larger than `side`; None where there is none, or a broken one."""
-    from PIL import Image, ImageOps
-
     try:
-        with Image.open(path) as image:
-            image.draft("RGB", (2 * side, 2 * side))  # a large JPEG is decoded small at once
-            whole = ImageOps.exif_transpose(image).convert("RGB")
-            if max(whole.size) > side:
-                whole = ImageOps.contain(whole, (side, side), Image.Resampling.LANCZOS)
-            return np.asarray(whole)
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+        return np.asarray(open_photo(path, side))
+    except InputError:
         return None
 
 
