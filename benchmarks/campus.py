@@ -38,6 +38,7 @@ from samespot.training.loop import train_network
 from samespot.training.network import build_net
 from samespot.training.options import TrainingOptions, preset_options
 from samespot.training.sets import LabelledSet
+from samespot.whitening.recipe import recipes
 from seeds import hits, mean_of
 
 DIMS = (32, 64, 128, 256, 512)
@@ -212,7 +213,7 @@ def _evaluate(net: PlaceNet, data: dict[str, Any], keep: Path | None = None) -> 
         lambda places, name: _describe(net, data, places, name),
         margin=net.margin,
         model={"digest": net.digest(), **net.config()},
-        options=EvaluateOptions(protocol="campus-east", whiten=DIMS),
+        options=EvaluateOptions(protocol="campus-east", whiten=recipes(DIMS)),
         other=photos,
     )
     if keep is not None:

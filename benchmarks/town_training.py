@@ -29,6 +29,7 @@ from samespot.model.network import PlaceNet
 from samespot.places.table import Places
 from samespot.retrieval.descriptors import Descriptors
 from samespot.training.loop import train_network
+from samespot.whitening.recipe import recipes
 from seeds import hits, mean_of
 
 TRAINING = "the training quarter"
@@ -129,7 +130,7 @@ def measure(net: PlaceNet, data: dict[str, Any]) -> dict[str, Any]:
         describe,
         margin=net.margin,
         model=net.config(),
-        options=EvaluateOptions(protocol="town", whiten=DIMS),
+        options=EvaluateOptions(protocol="town", whiten=recipes(DIMS)),
         other=Other(TRAINING, training_photos(data["photos"])),
     ).evaluation
     counted, plain = done.queries.counted, done.variant()

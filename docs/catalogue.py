@@ -1,4 +1,7 @@
-"""Writes docs/protocols.md from the protocols themselves: `python docs/catalogue.py`. A test keeps the page true."""
+"""`python docs/catalogue.py` writes docs/protocols.md and the table of docs/models.md, from what they are about.
+
+A test keeps both true.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,14 @@ from pathlib import Path
 
 from samespot.evaluation.protocol import Protocol
 from samespot.evaluation.protocols import list_protocols
+from samespot.model.catalogue import list_models
+from samespot.model.published import published_models
 
+MODELS_FROM, MODELS_TO = "<!-- models: written by python docs/catalogue.py -->\n", "<!-- end of models -->"
+MODELS_HEAD = """\
+| name | trunk | dims | photos | parameters | licence of weights | licence of code | paper |
+|---|---|---|---|---|---|---|---|
+"""
 HEAD = """\
 # Protocols
 
@@ -63,5 +73,20 @@ def _section(protocol: Protocol) -> str:
     return "\n".join(lines) + "\n"
 
 
+def with_models(page: str) -> str:
+    """The page about models with its table as the models say."""
+    before, _, rest = page.partition(MODELS_FROM)
+    after = rest.partition(MODELS_TO)[2]
+    rows = [
+        f"| [`{one.name}`]({one.source}) | {one.backbone} | {one.dims:,} | {one.image_size[0]}x{one.image_size[1]} "
+        f"| {one.parameters / 1e6:.1f} M | {one.licence} | {one.code_licence} | {one.paper} |"
+        for one in list_models()
+        if one.name in published_models() and one.family is None
+    ]
+    return before + MODELS_FROM + "\n" + MODELS_HEAD + "\n".join(rows) + "\n\n" + MODELS_TO + after
+
+
 if __name__ == "__main__":
-    (Path(__file__).parent / "protocols.md").write_text(page())
+    here = Path(__file__).parent
+    (here / "protocols.md").write_text(page())
+    (here / "models.md").write_text(with_models((here / "models.md").read_text()))

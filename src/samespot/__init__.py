@@ -18,7 +18,7 @@ _PUBLIC = {
     "Sectors": "samespot.overlap.rules",
     "SoftDistance": "samespot.overlap.rules",
     "TrainingOptions": "samespot.training.options",
-    "Whitening": "samespot.retrieval.whitening",
+    "Whitening": "samespot.whitening.whitening",
     "Within": "samespot.overlap.rules",
     "compare": "samespot.evaluation.compare",
     "describe": "samespot.retrieval.describe",

@@ -195,6 +195,7 @@ def evaluate_one(run: Path, town: Path, cases: list[Case], progress: Progress | 
     from samespot.evaluation.results import NAME, Evaluation
     from samespot.evaluation.run import run_evaluation
     from samespot.model.network import PlaceNet
+    from samespot.whitening.recipe import recipes
 
     folder = run / "evaluation"
     if (folder / NAME).is_file():
@@ -205,7 +206,7 @@ def evaluate_one(run: Path, town: Path, cases: list[Case], progress: Progress | 
     asked = EvaluateOptions(
         protocol="town",
         root=town,
-        whiten=tuple(whitened_sizes(min(case.place_count for case in cases))),
+        whiten=recipes(whitened_sizes(min(case.place_count for case in cases))),
         train=town / "places.csv",
         train_split="train",
         out=folder,

@@ -71,17 +71,17 @@ def whole_folder(folder: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def locked(folder: Path, what: str) -> Iterator[None]:
+def locked(folder: Path, what: str, wait: bool = False) -> Iterator[None]:
     """No other process writes into this folder meanwhile. A process that died holds nothing.
 
-    what: is being written, for the line that the second writer gets.
+    what: is being written, for the line that the second writer gets. wait: let the second writer wait instead.
     """
     import fcntl
 
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / ".lock").open("w") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise InputError(
                 f"{folder}: another process is writing {what} there; wait for it, or choose another folder"

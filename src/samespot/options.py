@@ -231,11 +231,3 @@ def parse_size(words: str) -> tuple[int, int]:
     if len(numbers) not in (1, 2) or min(numbers) < 1:
         raise ValueError(words)
     return numbers[0], numbers[-1]
-
-
-def parse_sizes(words: str) -> tuple[int, ...]:
-    """Descriptor sizes from "32,64,128", each once."""
-    sizes = tuple(int(word) for word in words.split(","))
-    if min(sizes) < 1:
-        raise ValueError(words)
-    return tuple(dict.fromkeys(sizes))

@@ -26,7 +26,7 @@ from samespot.places.catalogue import protocol_names
 from samespot.places.msls import SUBTASKS
 from samespot.retrieval import describe
 from samespot.retrieval.descriptors import Descriptors
-from samespot.retrieval.whitening import Whitening
+from samespot.whitening.whitening import Whitening
 
 
 @pytest.fixture(scope="module")
@@ -410,6 +410,41 @@ def test_whitening_on_the_map_and_on_training_places(samespot, model, tmp_path):
     assert "calibration, isotonic" in only_map.variant().curves  # --train still has this effect
 
 
+def test_whitening_damped_and_learned(samespot, model, tmp_path):
+    """As the help says them: the names tell the ways apart, and so do the files that are kept."""
+    split = ["train"] * 8 + ["query"] * 2 + ["map"] * 6
+    easting = [*np.arange(8) * 20, 2, 102, 0, 100, 200, 300, 400, 500]
+    times = [f"15:{i:02d}" for i in range(len(split))]
+    (tmp_path / "campus").mkdir()
+    table(
+        tmp_path / "campus",
+        "places",
+        [*range(20, 28), 0, 2, 0, 1, 2, 3, 4, 5],
+        easting,
+        split=split,
+        time=times,
+    )
+    train = ("--train", tmp_path / "campus" / "places.csv", "--train-split", "train", "--whiten-on", "map")
+    words = ("--whiten", "2,auto,full:damped=0.5,3:learned")
+    result, out, err = by_protocol(samespot, model, tmp_path, "campus-east", *words, *train)
+    kinds = [
+        "2 whitened on the map",
+        "5 whitened on the map, damped",
+        "5 whitened on the map, damping 0.5",
+    ]
+    kinds = ["96", *kinds, "3 whitened on training places, learned"]
+    assert [variant.name for variant in result.variants] == kinds
+    assert {shares(result, name)["R@1"] for name in kinds} == {0.5}
+    assert "damping 0.5" in " ".join(out.split())
+    assert "whitened on the map to at most 5 dims: its images span no more" in " ".join(err.split())
+    assert sorted(path.name for path in (tmp_path / "e").glob("whitening-*")) == [
+        "whitening-the-map-damping-0.5.safetensors",
+        "whitening-the-map-damping-3.safetensors",
+        "whitening-the-map.safetensors",
+        "whitening-training-places-learned.safetensors",
+    ]
+
+
 def test_whitening_with_a_file(samespot, model, tmp_path):
     """Fitted on other pictures by one evaluation, used by the next; by hand from its axes the same photos are found."""
     table(tmp_path, "map", range(8), np.arange(8) * 100)
@@ -616,7 +651,7 @@ def test_protocols_are_listed_and_explained(samespot, tmp_path):
         ("evaluate HERE --map HERE/map.csv", "no model here"),
         ("evaluate nosuch-gem --map HERE/map.csv", "nosuch"),
         ("evaluate MODEL --map HERE/none.csv", "no such file"),
-        ("evaluate MODEL --map HERE/map.csv --whiten 0", "--whiten '0' is not understood: Also whiten"),
+        ("evaluate MODEL --map HERE/map.csv --whiten 0", "--whiten '0': '0' is no number of dims"),
         ("evaluate MODEL --map HERE/map.csv --whiten 4,x", "--whiten '4,x'"),
         ("evaluate MODEL --map HERE/map.csv --whiten 4 --whiten-on train", "--whiten-on train needs --train"),
         ("evaluate MODEL --map HERE/map.csv --whiten 4 --whiten-on moon", "--whiten-on 'moon' is unknown"),

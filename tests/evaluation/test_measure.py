@@ -16,7 +16,7 @@ from samespot.evaluation.variants import GivenWhitening, Other
 from samespot.matching.reranker import Reranking
 from samespot.overlap.rules import Sectors, label_pairs
 from samespot.retrieval.descriptors import Descriptors
-from samespot.retrieval.whitening import Whitening
+from samespot.whitening.whitening import Whitening
 
 PLACES = 40
 RIGHT = 30  # queries whose nearest descriptor is that of their own place
@@ -69,7 +69,7 @@ def world():
     return case, describe
 
 
-def run(world, options=None, other=None, given=None, **changes):
+def run(world, options=None, other=None, given=(), **changes):
     case, describe = world
     further = {"options": options, "other": other, "given": given}
     return evaluate_cases(protocol(**changes), [case], describe, margin=MARGIN, model={}, **further)
@@ -443,7 +443,7 @@ def test_a_given_whitening_finds_what_its_arrays_say(world, affine, given, tmp_p
 
     order = np.argsort(-whitened(case.queries) @ whitened(case.places).T, axis=1)
     nearest = order[:, 0]
-    done = run(world, given=given)
+    done = run(world, given=[given])
     plain, white = done.evaluation.variants
     assert (white.name, white.dims) == ("10 whitened with w.safetensors", 10)
     assert (white.whitened_on, white.whitened_with) == ("streets of Pittsburgh", "w.safetensors")
@@ -459,14 +459,14 @@ def test_a_given_whitening_finds_what_its_arrays_say(world, affine, given, tmp_p
     again = Evaluation.load(done.evaluation.save(tmp_path / "e.json"))
     assert [one.name for one in again.variants] == [plain.name, white.name]
     assert again.variant(white.name).whitened_on == "streets of Pittsburgh"
-    told = again.settings["whitened with"]
+    (told,) = again.settings["whitened with"]
     assert (told["fitted on"], told["dims"], told["images"]) == ("streets of Pittsburgh", 10, None)
     assert any("streets of Pittsburgh" in note for note in again.notes)
 
 
 def test_a_given_whitening_stands_beside_fitted_ones_in_the_same_sizes(world, given):
     other = Other("training places", street([f"train/{i}" for i in range(60)], 0.0))
-    done = run(world, EvaluateOptions(whiten=(4, 10, 16)), other, given)
+    done = run(world, EvaluateOptions(whiten=(4, 10, 16)), other, [given])
     assert [variant.name for variant in done.evaluation.variants] == [
         "32",
         *(f"{d} whitened on {s}" for s in ("the map", "training places") for d in (4, 10, 16)),
@@ -479,7 +479,7 @@ def test_a_given_whitening_stands_beside_fitted_ones_in_the_same_sizes(world, gi
 
 
 def test_the_lists_of_a_given_whitening_can_be_re_ranked(world, given):
-    done = reranked(world, PLACES, "10 whitened with w.safetensors", given=given)
+    done = reranked(world, PLACES, "10 whitened with w.safetensors", given=[given])
     _, white, better = done.evaluation.variants
     assert better.name == "10 whitened with w.safetensors re-ranked by knowing"
     assert (better.whitened_with, better.whitened_on) == (white.whitened_with, white.whitened_on)
@@ -489,7 +489,7 @@ def test_the_lists_of_a_given_whitening_can_be_re_ranked(world, given):
 def test_a_file_fitted_on_some_map_is_not_taken_for_one_fitted_on_this_map(world, tmp_path):
     elsewhere = Whitening.fit(unit(np.random.default_rng(1), 50, 32), "the map")
     given = GivenWhitening.load(elsewhere.save(tmp_path / "w.safetensors"))
-    done = run(world, EvaluateOptions(whiten=(8,)), given=given)
+    done = run(world, EvaluateOptions(whiten=(8,)), given=[given])
     names = [variant.name for variant in done.evaluation.variants]
     assert names == [
         "32",
@@ -502,7 +502,7 @@ def test_a_file_fitted_on_some_map_is_not_taken_for_one_fitted_on_this_map(world
 
 def test_a_file_that_does_not_say_where_it_was_fitted(world, affine, tmp_path):
     file = Whitening.from_affine(*affine, "").save(tmp_path / "w.safetensors")
-    white = run(world, given=GivenWhitening.load(file)).evaluation.variants[1]
+    white = run(world, given=[GivenWhitening.load(file)]).evaluation.variants[1]
     assert (white.whitened_on, white.name) == ("not known", "10 whitened with w.safetensors")
 
 
@@ -511,4 +511,4 @@ def test_a_whitening_of_another_size_is_refused(world, tmp_path):
     with pytest.raises(
         InputError, match=r"w\.safetensors: whitens descriptors of 31 dims, .* gives 32; give"
     ):
-        run(world, given=GivenWhitening.load(file))
+        run(world, given=[GivenWhitening.load(file)])

@@ -9,13 +9,14 @@ import pytest
 from samespot import InputError
 from samespot.evaluation.options import EvaluateOptions
 from samespot.overlap.rules import Within
+from samespot.whitening.recipe import Recipe
 
 
 def test_words_and_values_give_the_same_options():
     typed = EvaluateOptions.of({"map": "map.csv", "whiten": "32,64,32", "within": "25m, 40deg"})
     values = EvaluateOptions(map=Path("map.csv"), whiten=[32, 64], within=Within(25.0, 40.0))
     assert typed == values
-    assert EvaluateOptions(map="map.csv", whiten=256).whiten == (256,)
+    assert EvaluateOptions(map="map.csv", whiten=256).whiten == (Recipe(256),)
 
 
 def test_what_a_protocol_was_given():

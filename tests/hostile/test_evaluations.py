@@ -81,15 +81,15 @@ OPTIONS = {
     ),
     "whiten to 0": (
         ["--map", "PLACES", "--whiten", "0"],
-        "--whiten '0' is not understood: Also whiten the descriptors (PCA) to",
+        "--whiten '0': '0' is no number of dims; write SIZE, SIZE:damped,",
     ),
     "whiten to words": (
         ["--map", "PLACES", "--whiten", "a,b"],
-        "--whiten 'a,b' is not understood: Also whiten the descriptors (PCA) to",
+        "--whiten 'a,b': 'a' is no way to whiten; write SIZE, SIZE:damped,",
     ),
     "whiten to nothing": (
         ["--map", "PLACES", "--whiten", ""],
-        "--whiten '' is not understood: Also whiten the descriptors (PCA) to",
+        "--whiten '': '' is no way to whiten; write SIZE, SIZE:damped,",
     ),
     "whiten to more than there is": (
         ["--map", "PLACES", "--whiten", "64"],
@@ -98,6 +98,22 @@ OPTIONS = {
     "whiten to more than any": (
         ["--map", "PLACES", "--whiten", "100000"],
         "whitening on the map: 12 images span 11 dims, too few for 100000; ask",
+    ),
+    "whiten to an unknown way": (
+        ["--map", "PLACES", "--whiten", "4:dampened"],
+        "--whiten '4:dampened': '4:dampened' is no way to whiten; write SIZE,",
+    ),
+    "whiten with less than no damping": (
+        ["--map", "PLACES", "--whiten", "4:damped=-1"],
+        "--whiten '4:damped=-1': the damping '-1' is no number of at least 0",
+    ),
+    "whiten by a model that has no whitening": (
+        ["--map", "PLACES", "--whiten", "model"],
+        "--whiten model: this model has no whitening of its own; --whiten auto",
+    ),
+    "whiten by labels of nothing": (
+        ["--map", "PLACES", "--whiten", "4:learned"],
+        "--whiten 4:learned needs --train, the places to learn it on",
     ),
     "whiten on the moon": (
         ["--map", "PLACES", "--whiten", "2", "--whiten-on", "moon"],

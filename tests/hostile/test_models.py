@@ -196,7 +196,7 @@ MODELS = {
     ),
     "unknown pooling": (
         config(pool="mean"),
-        "pool 'mean' is not known; choose one of gap, gem, max, netvlad16,",
+        "pool 'mean' is not known; choose one of gap, gem, max, multi, netvlad64,",
     ),
     "pooling of a list": (
         config(pool=["gem"]),

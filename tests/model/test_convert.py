@@ -65,7 +65,7 @@ def reference(name: str, pool: str = "gem") -> Reference:
 
 def check_conversion(net: Reference, saved: dict, folder, backbone: str) -> None:
     torch.save(saved, folder / "reference.pth")
-    converted = convert(folder / "reference.pth", folder / "model")[0]
+    converted = convert(folder / "reference.pth", folder / "model")
     assert converted.backbone == backbone
     images = torch.randn((2, 3, 64, 96), generator=torch.Generator().manual_seed(2))
     with torch.no_grad():
@@ -183,10 +183,10 @@ def test_wishes_that_contradict_the_file_are_refused(resnet_state, tmp_path, opt
 def test_pooling_that_the_file_does_not_name_is_noted(resnet_state, tmp_path):
     state = {key: tensor for key, tensor in resnet_state.items() if key != "pool.p"}
     torch.save({"state_dict": state}, tmp_path / "x.pth")
-    assumed = convert(tmp_path / "x.pth", tmp_path / "gap")[0]
+    assumed = convert(tmp_path / "x.pth", tmp_path / "gap")
     assert assumed.pool_name == "gap"
     assert any("average pooling was assumed" in note for note in assumed.notes)
-    told = convert(tmp_path / "x.pth", tmp_path / "max", pool="max")[0]
+    told = convert(tmp_path / "x.pth", tmp_path / "max", pool="max")
     assert told.pool_name == "max"
     with pytest.raises(InputError, match=r"no pool\.p"):
         convert(tmp_path / "x.pth", tmp_path / "gem", pool="gem")

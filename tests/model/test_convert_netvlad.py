@@ -15,8 +15,6 @@ from samespot.evaluation.results import Evaluation
 from samespot.images.preprocess import Preprocessing
 from samespot.model.convert import convert
 from samespot.model.network import PlaceNet
-from samespot.retrieval.convert import convert_file
-from samespot.retrieval.whitening import Whitening
 
 # VGG16: channels, and where the map is halved
 PLAN = [64, 64, "half", 128, 128, "half", 256, 256, 256, "half", 512, 512, 512, "half", 512, 512, 512]
@@ -128,8 +126,7 @@ def test_a_pytorch_checkpoint_describes_as_its_arrays_say(
 ):
     arrays = vlad_arrays(clusters)
     torch.save(checkpoint(convolutions, arrays, parallel=parallel), tmp_path / "best.pth.tar")
-    _, written = convert_file(tmp_path / "best.pth.tar", tmp_path / "model")
-    assert [path.name for path in written] == ["model", "whitening.safetensors"]
+    convert(tmp_path / "best.pth.tar", tmp_path / "model")
     net = PlaceNet.load(tmp_path / "model")
     assert (net.backbone, net.pool_name, net.descriptor_size) == (
         "vgg16",
@@ -137,17 +134,17 @@ def test_a_pytorch_checkpoint_describes_as_its_arrays_say(
         512 * clusters,
     )
     assert net.preprocessing == Preprocessing(size=(480, 640))
-    check(net, written[1], maps["torch"], pixels, arrays)
+    check(net, maps["torch"], pixels, arrays)
 
 
-def check(net, whitening_file, maps, pixels, arrays):
+def check(net, maps, pixels, arrays):
     """Descriptors cluster by cluster, and whitened, against numpy."""
     assignment, centroids, weight, bias = arrays
     expected = vlad(maps, assignment, centroids).reshape(2, -1)
     net.preprocessing = Preprocessing(**{**vars(net.preprocessing), "size": (48, 32)})
     found = net.describe_images(torch.from_numpy(pixels)).numpy()
     np.testing.assert_allclose(found, expected, atol=2e-5)
-    whitening = Whitening.load(whitening_file)
+    whitening = net.whitening
     assert (whitening.dims, whitening.rank) == (len(expected[0]), DIMS)
     # strongest first: the shortest row of the weight, which is how the arrays were made
     whitened = unit(expected @ weight.T.astype(np.float64) + bias)
@@ -157,8 +154,8 @@ def check(net, whitening_file, maps, pixels, arrays):
 def test_a_bias_of_the_assignment_is_kept(convolutions, maps, pixels, tmp_path):
     arrays, bias = vlad_arrays(4), np.array([0.5, -1.0, 0.0, 2.0], np.float32)
     torch.save(checkpoint(convolutions, arrays, whitening=False, bias=bias), tmp_path / "v2.pth.tar")
-    net, projection = convert(tmp_path / "v2.pth.tar", tmp_path / "model", image_size=(48, 32))
-    assert projection is None
+    net = convert(tmp_path / "v2.pth.tar", tmp_path / "model", image_size=(48, 32))
+    assert net.whitening is None
     assert net.pool_name == "netvlad4v2"
     expected = vlad(maps["torch"], *arrays[:2], bias=bias).reshape(2, -1)
     found = PlaceNet.load(tmp_path / "model").describe_images(torch.from_numpy(pixels)).numpy()
@@ -172,7 +169,7 @@ def test_numbers_of_an_older_numpy_beside_the_tensors_do_no_harm(convolutions, t
     saved = path.read_bytes()
     assert b"numpy._core.multiarray\nscalar" in saved  # the name since numpy 2
     path.write_bytes(saved.replace(b"numpy._core.multiarray", b"numpy.core.multiarray"))
-    net, _ = convert(path, tmp_path / "model")
+    net = convert(path, tmp_path / "model")
     np.testing.assert_array_equal(net.pool.centroids.detach(), vlad_arrays(2)[1])
 
 
@@ -228,14 +225,14 @@ def test_the_layers_lie_where_other_readers_look_for_them(convolutions):
 def test_a_matlab_file_describes_as_its_arrays_say(convolutions, maps, pixels, clusters, tmp_path):
     arrays = vlad_arrays(clusters)
     write_matlab(tmp_path / "net_struct.mat", matlab_layers(convolutions, arrays))
-    _, written = convert_file(tmp_path / "net_struct.mat", tmp_path / "model")
+    convert(tmp_path / "net_struct.mat", tmp_path / "model")
     net = PlaceNet.load(tmp_path / "model")
     assert (net.pool_name, net.descriptor_size) == (f"netvlad{clusters}", 512 * clusters)
     assert net.preprocessing.channels == "RGB"
     assert net.preprocessing.value_range == 255
     np.testing.assert_allclose(net.preprocessing.mean, MEAN, rtol=1e-6)
     assert net.preprocessing.std == (1, 1, 1)
-    check(net, written[1], maps["matlab"], pixels, arrays)
+    check(net, maps["matlab"], pixels, arrays)
 
 
 def test_the_whitening_is_that_of_the_order_in_the_file(convolutions, maps, tmp_path):
@@ -243,12 +240,12 @@ def test_the_whitening_is_that_of_the_order_in_the_file(convolutions, maps, tmp_
     arrays = vlad_arrays(3)
     layers = matlab_layers(convolutions, arrays)
     write_matlab(tmp_path / "x.mat", layers)
-    _, (_, file) = convert_file(tmp_path / "x.mat", tmp_path / "model")
+    net = convert(tmp_path / "x.mat", tmp_path / "model")
     theirs, bias = (np.asarray(a, np.float64) for a in layers[33]["weights"][0])
     found = vlad(maps["matlab"], *arrays[:2])
     by_channel = found.transpose(0, 2, 1).reshape(2, -1)
     expected = unit(by_channel @ theirs[0, 0] + bias[:, 0])
-    np.testing.assert_allclose(Whitening.load(file)(found.reshape(2, -1), DIMS), expected, atol=1e-6)
+    np.testing.assert_allclose(net.whitening(found.reshape(2, -1), DIMS), expected, atol=1e-6)
 
 
 # ---- what does not fit ----
@@ -276,7 +273,7 @@ def test_parts_that_do_not_fit_are_named(convolutions, tmp_path, remove, add, ma
         content["state_dict"][add[0]] = add[1]
     torch.save(content, tmp_path / "x.pth")
     with pytest.raises(InputError, match=match):
-        convert_file(tmp_path / "x.pth", tmp_path / "model")
+        convert(tmp_path / "x.pth", tmp_path / "model")
     assert not (tmp_path / "model").exists()
 
 
@@ -286,22 +283,22 @@ def test_parts_that_do_not_fit_are_named(convolutions, tmp_path, remove, add, ma
 def test_wishes_that_contradict_the_file_are_refused(convolutions, tmp_path, options, held):
     torch.save(checkpoint(convolutions, vlad_arrays(2)), tmp_path / "x.pth")
     with pytest.raises(InputError, match=f"the file holds {held}"):
-        convert_file(tmp_path / "x.pth", tmp_path / "model", **options)
+        convert(tmp_path / "x.pth", tmp_path / "model", **options)
 
 
 def test_matlab_files_of_other_things_are_refused(convolutions, tmp_path):
     savemat(tmp_path / "a.mat", {"x": np.ones(3)})
     with pytest.raises(InputError, match="no network in it"):
-        convert_file(tmp_path / "a.mat", tmp_path / "model")
+        convert(tmp_path / "a.mat", tmp_path / "model")
     write_matlab(tmp_path / "b.mat", matlab_layers(convolutions, vlad_arrays(2))[:30])
     with pytest.raises(InputError, match="13 layers of filters and 0 VLAD layers"):
-        convert_file(tmp_path / "b.mat", tmp_path / "model")
+        convert(tmp_path / "b.mat", tmp_path / "model")
     write_matlab(tmp_path / "c.mat", matlab_layers(convolutions, vlad_arrays(2)), mean=[1.0, 2.0])
     with pytest.raises(InputError, match="mean colour"):
-        convert_file(tmp_path / "c.mat", tmp_path / "model")
+        convert(tmp_path / "c.mat", tmp_path / "model")
     (tmp_path / "d.mat").write_bytes(b"MATLAB 5.0 MAT-file" + bytes(200))
     with pytest.raises(InputError, match=r"d\.mat"):
-        convert_file(tmp_path / "d.mat", tmp_path / "model")
+        convert(tmp_path / "d.mat", tmp_path / "model")
 
 
 def test_the_command_says_what_it_has_written(convolutions, tmp_path, capsys):
@@ -309,7 +306,8 @@ def test_the_command_says_what_it_has_written(convolutions, tmp_path, capsys):
     convert_command({"file": tmp_path / "x.pth", "out": tmp_path / "model"})
     said = capsys.readouterr()
     assert "converted from the VGG16-NetVLAD weights x.pth" in said.err
-    assert "whitening.safetensors" in said.out + said.err
+    assert "it brings a whitening to 6 dims: `samespot evaluate --whiten model`" in said.out + said.err
+    assert (tmp_path / "model" / "whitening.safetensors").is_file()
 
 
 # ---- from the published file to a recall ----
@@ -332,7 +330,7 @@ def write_street(folder, dice):
 
 @pytest.mark.parametrize("layout", ["torch", "matlab"])
 def test_a_published_file_is_evaluated_with_its_own_whitening(samespot, convolutions, layout, tmp_path):
-    """`convert`, then `evaluate --whiten-with`: the nearest photos are those that numpy finds from the arrays."""
+    """`convert`, then `evaluate`: the nearest photos are those that numpy finds from the arrays."""
     arrays, file = vlad_arrays(3), tmp_path / ("x.pth.tar" if layout == "torch" else "x_struct.mat")
     if layout == "torch":
         torch.save(checkpoint(convolutions, arrays), file)
@@ -346,14 +344,14 @@ def test_a_published_file_is_evaluated_with_its_own_whitening(samespot, convolut
     config.write_text(json.dumps(told))
     photos = write_street(tmp_path, np.random.default_rng(3))
     words = ("--map", tmp_path / "map.csv", "--queries", tmp_path / "queries.csv", "--gallery", 0)
-    words += ("--whiten-with", tmp_path / "netvlad" / "whitening.safetensors", "--out", tmp_path / "e")
+    words += ("--out", tmp_path / "e")
     code, out, err = samespot("evaluate", tmp_path / "netvlad", *words)
     assert code == 0, err
     result = Evaluation.load(tmp_path / "e")
     plain, white = result.variants
-    assert (plain.dims, white.name) == (3 * 512, f"{DIMS} whitened with whitening.safetensors")
+    assert (plain.dims, white.name) == (3 * 512, f"{DIMS} whitened with the model's whitening")
     assert white.whitened_on == f"what {file.name} was fitted on"
-    assert "whitening.safetensors" in out
+    assert "whitening" in out
     assert white.whitened_on in " ".join(err.split())
     described = {
         name: described_by_hand(images, convolutions, arrays, layout) for name, images in photos.items()

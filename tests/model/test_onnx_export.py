@@ -9,6 +9,7 @@ from samespot.images.preprocess import Preprocessing
 from samespot.model import onnx_export
 from samespot.model.network import PlaceNet
 from samespot.model.onnx_export import export_onnx
+from samespot.model.pooling import make_pool
 
 
 def test_onnxruntime_gives_the_same_descriptors(tmp_path):
@@ -45,3 +46,38 @@ def test_a_file_that_differs_is_not_kept(tmp_path, monkeypatch):
     with pytest.raises(InputError, match=r"differs from torch by 1\.0e-02"):
         export_onnx(net, tmp_path / "net.onnx")
     assert list(tmp_path.iterdir()) == []
+
+
+class Aggregators(torch.nn.Module):
+    """All of them side by side, as one export takes as long as ten."""
+
+    def __init__(self):
+        super().__init__()
+        names = ("cosplace32", "salad8x4", "mixvpr128", "boq2048", "supervlad4", "netvlad4")
+        self.pools = torch.nn.ModuleDict({name: make_pool(name, 16) for name in names})
+
+    def forward(self, images):
+        parts = [pool(images).flatten(1) for pool in self.pools.values()]
+        return torch.nn.functional.normalize(torch.cat(parts, dim=1), dim=1)
+
+
+def test_every_aggregator_exports(tmp_path):
+    pytest.importorskip("onnxruntime")
+    torch.manual_seed(0)
+    model = Aggregators().eval()
+    features = torch.randn((3, 16, 20, 20), generator=torch.Generator().manual_seed(0))
+    onnx_export._write(model, features[:2], tmp_path / "pools.onnx")
+    for some in (features[:1], features):
+        assert onnx_export._difference(model, some, tmp_path / "pools.onnx") <= 1e-5
+
+
+def test_dinov2_with_its_class_token_exports(tmp_path):
+    """Without its blocks, which are timm's and take long: what is ours comes before and after them."""
+    pytest.importorskip("onnxruntime")
+    torch.manual_seed(0)
+    net = PlaceNet("vit_small_patch14_dinov2", "salad8x4", pretrained=False, image_size=(56, 70))
+    torch.nn.init.normal_(net.stages["embed"].vit.pos_embed)
+    for name, stage in net.stages.items():
+        if name != "embed":
+            stage.blocks = torch.nn.Sequential()
+    assert export_onnx(net, tmp_path / "net.onnx") <= 1e-5

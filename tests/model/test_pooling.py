@@ -56,7 +56,7 @@ def test_half_precision_features_do_not_overflow():
     "name", ["netvlad", "netvlad1", "netvlad064", "vlad64", "netvlad64v3", "netvlad99999"]
 )
 def test_unknown_pool_names_the_known_ones(name):
-    with pytest.raises(InputError, match="gap, gem, max, netvlad16, netvlad64"):
+    with pytest.raises(InputError, match="gap, gem, max, multi, netvlad64"):
         make_pool(name, 512)
 
 

@@ -335,3 +335,24 @@ def test_binary_labels_are_sent_to_batches_they_can_fill(binary_set):
         with pytest.raises(InputError, match=f"use `batches={other}`"):
             Batches([binary_set], strategy, 8)(0)
         assert len(Batches([binary_set], other, 8)(0)) == 8
+
+
+def test_photos_taken_too_soon_after_each_other_are_no_pair(self_set):
+    table = self_set.queries
+    minutes = np.arange(len(table)) // 10  # ten photos a minute
+    timed = Places(table.root, table.table.assign(time=[f"12:{m:02d}" for m in minutes]))
+    same = LabelledSet(timed, timed, label_pairs(timed, timed))
+    batches = Batches([same], "all:A", 32, apart=60.0)
+    for step in range(5):
+        batch = batches(step)
+        assert (minutes[batch.queries] != minutes[batch.matches]).all()
+        when = np.concatenate([minutes[batch.queries], minutes[batch.matches]])
+        together = when[:, None] == when[None, :]
+        assert np.isnan(batch.in_batch[together]).all()
+        assert not np.isnan(batch.in_batch[~together]).any()
+
+
+def test_photos_of_unknown_time_are_paired_as_ever(self_set):
+    plain, asked = (Batches([self_set], "all:A", 16, apart=apart)(3) for apart in (0.0, 60.0))
+    assert np.array_equal(plain.matches, asked.matches)
+    assert np.array_equal(plain.in_batch, asked.in_batch, equal_nan=True)

@@ -104,7 +104,8 @@ def test_wrong_options_are_one_clear_line(changes, complaint):
 def test_batches_fit_the_loss_unless_they_are_chosen():
     assert TrainingOptions().batches == "A"
     assert {loss: TrainingOptions(loss=loss).batches for loss in loss_names("batch")} == {
-        "ap": "all:D", "soft-contrastive": "all", "log-ratio": "all", "multi-similarity": "all:D"
+        "ap": "all:D", "soft-contrastive": "all", "log-ratio": "all", "multi-similarity": "all:D",
+        "graded-multi-similarity": "all:A",
     }  # fmt: skip
     assert TrainingOptions(loss="ap", batches="all:C").batches == "all:C"
     assert preset_options("campus", loss="ap").batches == "all:D"
@@ -179,7 +180,7 @@ def test_typed_epochs_replace_the_pairs_between_drops():
         ("msls", {"order": "uniform", "refill": 100}, "`refill` has no effect with `order=uniform`"),
         *(
             (None, {"model": "m", name: word}, f"`{name}` has no effect with `model`")
-            for name, word in {"backbone": "vgg16", "pool": "gap", "weights": "w", "pretrained": "no"}.items()
+            for name, word in {"backbone": "vgg16", "pool": "gap", "pretrained": "no"}.items()
         ),
     ],
 )

@@ -25,7 +25,6 @@ from samespot.overlap.rules import words_of
 from samespot.places.wording import first_few, told_of
 
 if TYPE_CHECKING:  # a line about a typo must not wait for pandas and torch
-    from samespot.model.catalogue import ModelDescription
     from samespot.places.catalogue import DataSet, Finding
     from samespot.places.table import Places
     from samespot.retrieval.descriptors import Descriptors
@@ -283,18 +282,6 @@ def first_process() -> bool:
     return os.environ.get("RANK", "0") == "0"
 
 
-def models_table(found: Sequence[ModelDescription]) -> None:
-    """What can be had by name. Narrow terminals fold the source."""
-    grid = Table(title="Models by name", title_justify="left", title_style="bold", box=SIMPLE)
-    for name in ("name", "dims", "here", "licence of the weights", "source"):
-        grid.add_column(name, overflow="fold", no_wrap=name == "name")
-    for one in found:
-        here = "[green]yes[/]" if one.here else "[dim]no[/]"
-        grid.add_row(f"[cyan]{one.name}[/]", f"{one.dims:,}", here, plain(one.licence), plain(one.source))
-    out.print(grid)
-    out.print("[dim]Any trunk of timm works, too: `samespot describe convnext_tiny-gem@224x224 …`[/]")
-
-
 def training_table(result: TrainingResult) -> None:
     grid = _grid(f"{plain(str(result.run))}: {result.steps:,} steps, {result.pairs:,} pairs")
     grid.add_row("loss at the end", "" if result.loss is None else f"{result.loss:.4f}")
@@ -320,6 +307,8 @@ def descriptors_table(described: Descriptors) -> None:
     grid.add_row("descriptors", f"{meta['dims']:,} dims, {meta['dtype']}")
     grid.add_row("network", f"{meta['backbone']}")
     grid.add_row("precision", str(meta["precision"]))
+    if "whitening" in meta:
+        grid.add_row("whitened", f"as fitted on {meta['whitening']['fitted on']}")
     if meta["bad"]:
         grid.add_row("could not be read", f"{len(meta['bad']):,}")
     out.print(grid)

@@ -12,35 +12,27 @@ from samespot.cli.bridge import command
 from samespot.evaluation.options import EvaluateOptions
 from samespot.figures.options import EvaluationFigureOptions
 from samespot.matching.options import RerankOptions
+from samespot.model.options import ModelOptions
 from samespot.options import MOST_SEED, Options, option, split
 from samespot.places.options import SOURCE, PoseOptions, ReadOptions
 from samespot.retrieval.options import DescribeOptions
 
 
 @dataclass(frozen=True)
-class ModelOption(Options):
-    model: str = option(
-        ...,
-        "A model or run folder, or an off-the-shelf network such as resnet50-gem.",
-        argument=True,
-        metavar="MODEL",
-    )
-
-
-@dataclass(frozen=True)
 class DescribedOptions(Options):
     places: Path = option(..., f"Images: {SOURCE}.", argument=True)
     out: Path = option(Path("descriptors"), "Folder for the descriptors.", writes="folder")
+    whiten: bool = option(False, "Whiten them by the model's own whitening.", switch=True)
 
 
-@command(app, ModelOption, DescribedOptions, ReadOptions, PoseOptions, DescribeOptions)
+@command(app, ModelOptions, DescribedOptions, ReadOptions, PoseOptions, DescribeOptions)
 def describe(typed: dict[str, Any]) -> Any:
     """One descriptor per image, into a memory-mapped file. An interrupted run resumes where it left off.
 
     Many GPUs: torchrun --nproc_per_node=8 -m samespot describe ...
     """
     of_model, ours, reading, pose, how = split(
-        typed, ModelOption, DescribedOptions, ReadOptions, PoseOptions, DescribeOptions
+        typed, ModelOptions, DescribedOptions, ReadOptions, PoseOptions, DescribeOptions
     )
     asked, describing, frame = DescribedOptions.of(ours), DescribeOptions.of(how), PoseOptions.of(pose).frame
     console.refuse_absent_gpu(describing.device)
@@ -49,33 +41,35 @@ def describe(typed: dict[str, Any]) -> Any:
     from samespot.retrieval.describe import describe as describe_places
 
     table = open_places(asked.places, **ReadOptions.of(reading).to_dict(), frame=frame)
-    net = load_model(ModelOption.of(of_model).model)
+    named = ModelOptions.of(of_model)
     with console.progress_bar() as progress:
-        described = describe_places(net, table, asked.out, progress=progress, **how)
+        net = load_model(named.model, weights=named.weights, progress=progress)
+        described = describe_places(net, table, asked.out, whiten=asked.whiten, progress=progress, **how)
     if console.first_process():
         console.notes_of(table)
         console.descriptors_table(described)
         console.files_written([asked.out])
-        console.next_step("evaluate", of_model["model"], "--map", asked.places)
+        own = () if named.weights is None else ("--weights", named.weights)
+        console.next_step("evaluate", named.model, *own, "--map", asked.places)
     return described.meta
 
 
-@command(app, ModelOption, EvaluateOptions, EvaluationFigureOptions, DescribeOptions, RerankOptions)
+@command(app, ModelOptions, EvaluateOptions, EvaluationFigureOptions, DescribeOptions, RerankOptions)
 def evaluate(typed: dict[str, Any]) -> Any:
     """Measure a model by a named protocol, or on tables of your own, with confidence intervals."""
     of_model, what, figures, how, again = split(
-        typed, ModelOption, EvaluateOptions, EvaluationFigureOptions, DescribeOptions, RerankOptions
+        typed, ModelOptions, EvaluateOptions, EvaluationFigureOptions, DescribeOptions, RerankOptions
     )
     out = what.setdefault("out", Path("evaluation"))
     asked, drawn = EvaluateOptions.of(what), EvaluationFigureOptions.of(figures)
-    further = DescribeOptions.of(how), RerankOptions.of(again)
+    further, named = (DescribeOptions.of(how), RerankOptions.of(again)), ModelOptions.of(of_model)
     console.refuse_absent_gpu(further[0].device)
     from samespot.cli.evaluation_screen import evaluation_tables
     from samespot.evaluation.run import run_evaluation
     from samespot.figures.evaluation import draw_evaluation
 
     with console.progress_bar() as progress:
-        done = run_evaluation(ModelOption.of(of_model).model, asked, *further, progress=progress)
+        done = run_evaluation(named.model, asked, *further, weights=named.weights, progress=progress)
         pictures = draw_evaluation(done, out, gallery=drawn.gallery, seed=asked.seed, progress=progress)
     evaluation_tables(done.evaluation)
     console.notes_of(*(table for case in done.cases for table in (case.queries, case.places)))

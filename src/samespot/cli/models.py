@@ -9,7 +9,8 @@ from typing import Any
 from samespot.cli import console
 from samespot.cli.app import app
 from samespot.cli.bridge import command
-from samespot.options import Options, option
+from samespot.model.options import ModelOptions
+from samespot.options import Options, option, split
 
 
 @dataclass(frozen=True)
@@ -21,14 +22,19 @@ class ModelsOptions(Options):
 
 @command(app, ModelsOptions)
 def models(typed: dict[str, Any]) -> Any:
-    """List the models available by name: dims, licence of the weights, and whether they are on this machine."""
+    """List the models available by name: dims, licences, and whether their weights are on this machine."""
+    from samespot.cli.models_screen import model_page, models_table
     from samespot.model.catalogue import list_models
 
     asked = ModelsOptions.of(typed)
     found = list_models(asked.containing)
     if not found:
         console.warn(f"no model has {asked.containing!r} in its name; `samespot models` lists all")
-    console.models_table(found)
+    exact = [one for one in found if one.name == asked.containing]
+    if exact:
+        model_page(exact[0])
+    if len(found) > len(exact):
+        models_table([one for one in found if one not in exact], all_variants=bool(asked.containing))
     return [one.to_dict() for one in found]
 
 
@@ -45,31 +51,35 @@ class ConvertOptions(Options):
 @command(app, ConvertOptions)
 def convert(typed: dict[str, Any]) -> Any:
     """Convert a published network into a model folder."""
-    from samespot.retrieval.convert import convert_file
+    from samespot.model.convert import convert as convert_file
 
     asked = ConvertOptions.of(typed)
-    net, written = convert_file(asked.file, asked.out, backbone=asked.backbone, pool=asked.pool)
+    net = convert_file(asked.file, asked.out, backbone=asked.backbone, pool=asked.pool)
     console.out.print(net.describe_training(), markup=False, highlight=False)
     for note in net.notes:
         console.say(note)
-    console.files_written(written)
+    if net.whitening is not None:
+        console.say(f"it brings a whitening to {net.whitening.rank} dims: `samespot evaluate --whiten model`")
+    console.files_written([asked.out])
     return net.config()
 
 
 @dataclass(frozen=True)
 class ExportOptions(Options):
-    model: str = option(..., "A model or run folder, or a network by name.", argument=True, metavar="MODEL")
     out: Path = option(Path("model.onnx"), "ONNX file to write.", writes="file")
 
 
-@command(app, ExportOptions)
+@command(app, ModelOptions, ExportOptions)
 def export(typed: dict[str, Any]) -> Any:
     """Export a model to ONNX with a dynamic batch, and check it against onnxruntime."""
     from samespot.model.loading import load_model
     from samespot.model.onnx_export import export_onnx
 
-    asked = ExportOptions.of(typed)
-    difference = export_onnx(load_model(asked.model), asked.out)
+    of_model, ours = split(typed, ModelOptions, ExportOptions)
+    named, asked = ModelOptions.of(of_model), ExportOptions.of(ours)
+    with console.progress_bar() as progress:
+        net = load_model(named.model, weights=named.weights, progress=progress)
+    difference = export_onnx(net, asked.out)
     console.out.print(f"largest difference from torch: {difference:.1e}")
     console.files_written([asked.out])
     return {"onnx": str(asked.out), "largest difference": difference}

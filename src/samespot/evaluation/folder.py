@@ -82,7 +82,7 @@ def write_evaluation(done: Evaluated, out: Path) -> tuple[Evaluation, list[Path]
     evaluation = replace(done.evaluation, matches=digest, cases=cases, notes=told)
     files = [evaluation.save(out / NAME), out / MATCHES]
     files += [
-        whitening.save(out / f"whitening-{file_word(whitening.fitted_on)}.safetensors")
+        whitening.save(out / f"whitening-{file_word(f'{whitening.fitted_on} {whitening.how}')}.safetensors")
         for whitening in done.whitenings
     ]
     if done.calibrations:
@@ -95,7 +95,7 @@ def write_evaluation(done: Evaluated, out: Path) -> tuple[Evaluation, list[Path]
 
 def file_word(words: str) -> str:
     """As a part of a file name."""
-    return "-".join(words.replace("/", " ").split())
+    return "-".join(words.replace("/", " ").replace(",", " ").split())
 
 
 def _relative(folders: dict[str, str] | None, out: Path) -> dict[str, str] | None:

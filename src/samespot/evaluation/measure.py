@@ -23,7 +23,7 @@ from samespot.overlap.labels import PairLabels
 from samespot.progress import Progress
 from samespot.retrieval.exclusion import Exclusion
 from samespot.retrieval.search import Found, search
-from samespot.retrieval.whitening import Whitening
+from samespot.whitening.whitening import Whitening
 
 Calibrate = Callable[[Vectors], IsotonicCalibration | None]
 

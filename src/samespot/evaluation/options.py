@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal
 
 from samespot.errors import InputError
-from samespot.options import MOST_SEED, about, ineffective, names, option, parse_sizes
+from samespot.options import MOST_SEED, about, ineffective, names, option
 from samespot.overlap.rules import RADIUS, THETA, Within, parse_within
 from samespot.places.catalogue import protocol_names
 from samespot.places.options import MapPart, ReadOptions
+from samespot.whitening.recipe import Recipe, parse_recipes, recipes
 
 WhitenOn = Literal["map", "train", "both"]
 _WHITENING, _TRUST = "Whitening and calibration", "When to trust a match"
@@ -35,10 +34,13 @@ class EvaluateOptions(MapPart, ReadOptions):
         None, "Folder for results, matches and descriptors.", writes="folder", default="evaluation"
     )
 
-    whiten: tuple[int, ...] = option(
+    whiten: tuple[Recipe, ...] = option(
         (),
-        "Also whiten the descriptors (PCA) to these sizes, such as 32,64,128.",
-        parse=parse_sizes,
+        "Also whiten the descriptors to these sizes, such as 32,64 (PCA), 256:damped, 256:learned, full:damped; auto"
+        " (256:damped) or model (the model's own).",
+        parse=parse_recipes,
+        default="the model's own, if it has one",
+        metavar="SIZES",
         panel=_WHITENING,
     )
     whiten_on: WhitenOn | None = option(
@@ -148,7 +150,12 @@ class EvaluateOptions(MapPart, ReadOptions):
 
     def __post_init__(self) -> None:
         """Whatever can be known to be wrong before a file is read."""
-        object.__setattr__(self, "whiten", _sizes(self.whiten))
+        given: Any = self.whiten
+        if not isinstance(given, str):
+            try:
+                object.__setattr__(self, "whiten", recipes(given))
+            except InputError as error:
+                raise InputError(f"`whiten` {error}") from None
         super().__post_init__()
         if sum(rule is not None for rule in (self.within, self.frames, self.overlap)) > 1:
             raise InputError("give one of `within`, `frames` and `overlap`: which matches are right")
@@ -165,10 +172,15 @@ class EvaluateOptions(MapPart, ReadOptions):
                 ineffective(typed, ("part",), "without `queries`; the map's is `map_part`")
         if not self.whiten:
             ineffective(typed, ("whiten_on",), "without `whiten`")
+        if all(recipe.how in ("learned", "model") for recipe in self.whiten):
+            ineffective(typed, ("whiten_on",), "on a learned whitening or the model's own")
         if self.train is None:
             ineffective(typed, ("train_split",), "without `train`")
             if self.whiten_on in ("train", "both"):
                 raise InputError(f"`whiten_on={self.whiten_on}` needs `train`, the places to fit it on")
+            for recipe in self.whiten:
+                if recipe.how == "learned":
+                    raise InputError(f"`whiten={recipe}` needs `train`, the places to learn it on")
         if not self.acceptance:
             ineffective(typed, ("accept_precision",), "with `acceptance=False`")
         if self.protocol is not None:
@@ -181,16 +193,6 @@ class EvaluateOptions(MapPart, ReadOptions):
         """The options of the protocol that were given."""
         given = {name: getattr(self, name) for name in _in_panel(_PROTOCOL)}
         return {name: value for name, value in given.items() if value is not None}
-
-
-def _sizes(given: Any) -> Any:
-    """Descriptor sizes: one, or several; words are read later."""
-    if isinstance(given, str):
-        return given
-    sizes = tuple(given) if isinstance(given, Iterable) else (given,)
-    if not all(isinstance(size, Integral) and not isinstance(size, bool) and int(size) > 0 for size in sizes):
-        raise InputError(f"`whiten` {given!r} must be descriptor sizes, such as 32,64,128")
-    return tuple(int(size) for size in sizes)
 
 
 def _in_panel(panel: str) -> list[str]:

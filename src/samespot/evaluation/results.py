@@ -64,13 +64,15 @@ class Variant:
     curves: Mapping[str, Any] = field(default_factory=dict)  # plain json
     reranked_by: str | None = None  # what put the lists into another order than that of the distances
     whitened_with: str | None = None  # name of the file, where the whitening was fitted before and elsewhere
+    whitened_how: str = ""  # "damping 2" or "learned" (`whitening.damping.how_whitened`); nothing for PCA
 
     @property
     def whitening(self) -> str | None:
         """Which one, in words: "on the map". One of a file is named by it: its "the map" may be another map."""
         if self.whitened_with is not None:
             return f"with {self.whitened_with}"
-        return None if self.whitened_on is None else f"on {self.whitened_on}"
+        how = f", {self.whitened_how}" if self.whitened_how else ""
+        return None if self.whitened_on is None else f"on {self.whitened_on}{how}"
 
     @property
     def name(self) -> str:
@@ -183,6 +185,7 @@ def _variant_to_dict(variant: Variant) -> dict[str, Any]:
         "dims": variant.dims,
         "whitened_on": variant.whitened_on,
         "whitened_with": variant.whitened_with,
+        "whitened_how": variant.whitened_how,
         "reranked_by": variant.reranked_by,
         "metrics": _intervals_to_dict(variant.metrics),
         "by": {
@@ -247,6 +250,7 @@ def _variant_from_dict(content: dict[str, Any]) -> Variant:
         curves=content["curves"],
         reranked_by=content.get("reranked_by"),
         whitened_with=content.get("whitened_with"),
+        whitened_how=content.get("whitened_how", ""),
     )
 
 

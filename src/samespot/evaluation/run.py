@@ -42,7 +42,7 @@ from samespot.retrieval.describe import describe
 from samespot.retrieval.descriptors import Descriptors
 from samespot.retrieval.options import DescribeOptions
 from samespot.retrieval.search import Found
-from samespot.retrieval.whitening import Whitening
+from samespot.whitening.whitening import Whitening
 
 TRAINING = "training places"
 Describe = Callable[[Places, str], Descriptors]  # places and a name for their descriptors -> descriptors
@@ -107,15 +107,15 @@ def run_evaluation(
     reranked: RerankOptions | None = None,
     *,
     cases: list[Case] | None = None,
+    weights: Path | None = None,
     progress: Progress | None = None,
 ) -> Evaluated:
-    """The same with options that are read. cases: those of the protocol, where they were opened before."""
+    """The same with options that are read. cases: those of the protocol, where they were opened before. weights: of a
+    model by name."""
     describing, reranked = describing or DescribeOptions(), reranked or RerankOptions()
     device_named(describing.device)  # an absent GPU should show before any work is done
-    net = load_model(model)
-    given = None if asked.whiten_with is None else GivenWhitening.load(asked.whiten_with)
-    if given is not None:  # a wrong file should show before photos are described
-        given.refuse_other_size(net.descriptor_size)
+    net = load_model(model, weights=weights, progress=progress)
+    given = _given(asked, net)  # a wrong file should show before photos are described
     protocol, cases = protocol_and_cases(asked) if cases is None else (_named(asked), cases)
     facts = _model_facts(model, net)
     if asked.out is not None:
@@ -160,7 +160,7 @@ def evaluate_cases(
     learned: Mapping[str, Any] | None = None,
     options: EvaluateOptions | None = None,
     other: Other | None = None,
-    given: GivenWhitening | None = None,
+    given: Sequence[GivenWhitening] = (),
     reranking: Reranking | None = None,
     device: str = "auto",
     whiten_to_span: bool = False,
@@ -170,7 +170,7 @@ def evaluate_cases(
     """Evaluate a model, given as `describe`, by a protocol's cases; one descriptor's lists also re-ranked.
 
     model: what a result says about it. learned: the photos it was trained on (`learned_photos`). other: a set on
-    which whitening and calibration are fitted, too. given: a whitening that needs no fitting. whiten_to_span: take as
+    which whitening and calibration are fitted, too. given: whitenings that need no fitting. whiten_to_span: take as
     many dims as there are where fewer images are given.
     """
     options = options or EvaluateOptions()
@@ -178,9 +178,10 @@ def evaluate_cases(
         case.overlap(progress)  # may take a while, and positives may rest on it
     refuse_hopeless(protocol, cases, reranking)
     base, facts, places = _describe_all(cases, describe, other)
-    kinds = Kinds(base, options, other, given, whiten_to_span, device)
-    if given is not None:
-        facts["whitened with"] = given.to_dict()
+    rule = next((case.rule for case in cases if case.rule is not None), None)
+    kinds = Kinds(base, options, other, given, whiten_to_span, device, rule, _maps_apart(cases))
+    if given:
+        facts["whitened with"] = [one.to_dict() for one in given]
     if reranking is not None:
         facts["re-ranking"] = {**reranking.to_dict(), "of": reranked_name(reranking, kinds.names())}
     done = measure(
@@ -189,7 +190,12 @@ def evaluate_cases(
     evaluation = Evaluation(
         protocol=_protocol_facts(protocol, options),
         model=model,
-        settings={**_settings(options, other), **facts, "overlap": _rule_facts(done.labels)},
+        settings={
+            **_settings(options, other),
+            **facts,
+            "whitenings": [one.to_dict() for one in done.whitenings],
+            "overlap": _rule_facts(done.labels),
+        },
         cases=[_case_facts(case, *where) for case, where in zip(cases, places, strict=True)],
         queries=query_list(cases),
         variants=done.variants,
@@ -225,6 +231,16 @@ def _model_facts(model: Any, net: PlaceNet) -> dict[str, Any]:
     name = net.backbone if isinstance(model, PlaceNet) else str(getattr(model, "run", model))
     own = {key: value for key, value in net.config().items() if key not in ("samespot", "format", "timm")}
     return {"model": name, "digest": net.digest(), **own}
+
+
+def _given(asked: EvaluateOptions, net: PlaceNet) -> list[GivenWhitening]:
+    """The model's own whitening, where it is asked for or nothing is, and that of a file."""
+    own = any(one.how == "model" for one in asked.whiten) or (net.whitening is not None and not asked.whiten)
+    given = [GivenWhitening.of_model(net)] if own else []
+    given += [GivenWhitening.load(asked.whiten_with)] if asked.whiten_with is not None else []
+    for one in given:
+        one.refuse_other_size(net.descriptor_size)
+    return given
 
 
 def _training_places(asked: EvaluateOptions) -> Other | None:
@@ -282,11 +298,22 @@ def _describe_all(
 def _settings(options: EvaluateOptions, other: Other | None) -> dict[str, Any]:
     return {
         "samespot": samespot.__version__,
-        "whiten": list(options.whiten),
+        "whiten": [str(recipe) for recipe in options.whiten],
         "other set": None if other is None else {"name": other.name, "images": len(other.places)},
         "precision for acceptance": options.accept_precision,
         "seed": options.seed,
     }
+
+
+def _maps_apart(cases: Sequence[Case]) -> list[Places]:
+    """The maps as tables of photos, if no query is in one: then something may be chosen on them."""
+    apart = all(
+        case.place_frames is None
+        and set(case.queries.table["image"]).isdisjoint(case.places.table["image"])
+        and case.queries is not case.places
+        for case in cases
+    )
+    return [case.places for case in cases] if apart else []
 
 
 def _rule_facts(labels: Sequence[PairLabels | None]) -> dict[str, Any] | None:

@@ -53,14 +53,15 @@ def _features(net: PlaceNet, images: Sequence[Path]) -> Iterator[Tensor]:
     import torch
 
     from samespot.images.sources import read_blocks
-    from samespot.model.backbone import run_stages
+    from samespot.model.aggregators.salad import Salad
 
+    top = 1 if isinstance(net.pool, Salad) else 0  # the class token lies on top of its map
     device, was_training = next(net.parameters()).device, net.training
     net.eval()
     try:
         with torch.inference_mode():
             for pixels in read_blocks(images, net.preprocessing, device, TOGETHER):
-                yield run_stages(net.stages.values(), net.preprocessing(pixels)).float()
+                yield net.last_map(net.frozen(net.preprocessing(pixels))).float()[:, :, top:]
     finally:
         net.train(was_training)
 
@@ -72,10 +73,14 @@ def _activation(features: Tensor) -> Tensor:
 def _contribution(features: Tensor, pool: Any) -> Tensor:
     """(n, h, w) shares of the descriptor's squared length; see the top of this file."""
     from samespot.model.netvlad import NetVLAD
-    from samespot.model.pooling import GeM, GlobalMax
+    from samespot.model.pooling import GeM, GlobalAverage, GlobalMax
 
     if isinstance(pool, NetVLAD):
         return pool.contributions(features)
+    if not isinstance(pool, GeM | GlobalAverage | GlobalMax):
+        raise InputError(
+            f"what each position contributes is not known for {type(pool).__name__}; take the activation instead"
+        )
     pooled: Tensor = pool(features).float()
     weights = pooled.square() / pooled.square().sum(dim=1, keepdim=True).clamp(min=1e-12)
     if isinstance(pool, GlobalMax):

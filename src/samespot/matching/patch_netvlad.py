@@ -29,7 +29,7 @@ from samespot.model.checkpoint import tensors_digest
 from samespot.model.netvlad import NetVLAD
 from samespot.model.network import PlaceNet
 from samespot.progress import Progress
-from samespot.retrieval.whitening import Whitening
+from samespot.whitening.whitening import Whitening
 
 NAME = "patch-netvlad"
 WITHIN = 1.5  # [cells of the feature map] a match may be off the homography

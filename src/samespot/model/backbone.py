@@ -22,11 +22,12 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import timm
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from samespot.errors import InputError
 from samespot.model.catalogue import TRUNKS
@@ -44,6 +45,7 @@ class Trunk:
     timm_keys: dict[str, str]  # name of a tensor in timm's state dict -> its name in `stages`
     mean: tuple[float, float, float]
     std: tuple[float, float, float]
+    groups: tuple[int, ...] = ()  # channels of each map, where its output joins several
 
     def forward(self, images: Tensor) -> Tensor:
         return run_stages(self.stages.values(), images)
@@ -161,13 +163,23 @@ def _split_vit(model: Any) -> dict[str, nn.Module]:
     model.blocks, model.norm = nn.Sequential(), nn.Identity()
     groups = min(TRANSFORMER_GROUPS, len(blocks))
     bounds = [len(blocks) * i // groups for i in range(groups + 1)]
-    stages: dict[str, nn.Module] = {"embed": _PatchEmbedding(model)}
+    embedding = DinoEmbedding if _is_dinov2(model) else PatchEmbedding
+    stages: dict[str, nn.Module] = {"embed": embedding(model)}
     for number in range(groups):
         last = number == groups - 1
-        stages[f"group{number + 1}"] = _TransformerGroup(
-            blocks[bounds[number] : bounds[number + 1]], model.num_prefix_tokens, norm if last else None
+        stages[f"group{number + 1}"] = TransformerGroup(
+            blocks[bounds[number] : bounds[number + 1]],
+            model.num_prefix_tokens,
+            norm if last else None,
+            "map" if last else "tokens",
         )
     return stages
+
+
+def _is_dinov2(model: Any) -> bool:
+    """The first DINOv2. Its later weights, with registers, were trained with a resize as timm's."""
+    name = str(model.pretrained_cfg.get("architecture", ""))
+    return name.endswith("_dinov2") and "_reg" not in name
 
 
 def _split_nothing(model: Any) -> dict[str, nn.Module]:
@@ -213,7 +225,7 @@ def _split_tokens(joined: Tensor, prefix: int) -> Tensor:
     return torch.cat([flat[:, :prefix], flat[:, prefix + -prefix % width :]], dim=1)
 
 
-class _PatchEmbedding(nn.Module):
+class PatchEmbedding(nn.Module):
     """Image (n, 3, h, w) -> tokens as one tensor (n, rows, w', d)."""
 
     def __init__(self, vit: Any) -> None:
@@ -222,26 +234,69 @@ class _PatchEmbedding(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         patches = self.vit.patch_embed(images)  # (n, h', w', d)
-        tokens = self.vit.norm_pre(self.vit.patch_drop(self.vit._pos_embed(patches)))
+        tokens = self.vit.norm_pre(self.vit.patch_drop(self.tokens(patches)))
         return _join_tokens(tokens, self.vit.num_prefix_tokens, patches.shape[2])
 
+    def tokens(self, patches: Tensor) -> Tensor:
+        """Patches (n, h', w', d) -> tokens (n, prefix + h'·w', d) that know their place."""
+        placed: Tensor = self.vit._pos_embed(patches)
+        return placed
 
-class _TransformerGroup(nn.Module):
-    """Some transformer blocks; the last group ends with the norm and gives the patch map (n, d, h', w')."""
 
-    def __init__(self, blocks: list[nn.Module], prefix: int, norm: nn.Module | None) -> None:
+class DinoEmbedding(PatchEmbedding):
+    """With DINOv2's own resize of its position embeddings; timm's blurs them and lies elsewhere by a tenth of a patch.
+
+    The grid of 37 x 37 is resized by bicubic interpolation without antialiasing. Its scale is (patches + 0.1) / 37:
+    the tenth guards against rounding down, and is in the coordinates that the weights were trained with.
+    """
+
+    def tokens(self, patches: Tensor) -> Tensor:
+        count, height, width, dims = patches.shape
+        classes = self.vit.cls_token.expand(count, -1, -1)
+        known = self.vit.pos_embed
+        of_class, of_patches = known[:, :1], known[:, 1:]
+        side = round(of_patches.shape[1] ** 0.5)
+        if (height, width) != (side, side):
+            grid = of_patches.reshape(1, side, side, dims).permute(0, 3, 1, 2)
+            scale = ((height + 0.1) / side, (width + 0.1) / side)
+            resized = functional.interpolate(grid.float(), scale_factor=scale, mode="bicubic")
+            of_patches = resized.permute(0, 2, 3, 1).reshape(1, height * width, dims)
+        tokens = torch.cat([classes, patches.flatten(1, 2)], dim=1)
+        return tokens + torch.cat([of_class, of_patches.to(of_class.dtype)], dim=1)
+
+
+class TransformerGroup(nn.Module):
+    """Some transformer blocks, and the norm where there is one.
+
+    gives: "tokens" for the next group; or what is pooled: the patches as a "map" (n, d, h', w'), or as a map with the
+    class "token on top" (n, d, 1 + h', w'), whose first row holds that token and then zeros.
+    """
+
+    def __init__(
+        self,
+        blocks: Iterable[nn.Module],
+        prefix: int,
+        norm: nn.Module | None,
+        gives: Literal["tokens", "map", "token on top"],
+    ) -> None:
         super().__init__()
         self.blocks = nn.Sequential(*blocks)
         self.norm = norm
         self.prefix = prefix
+        self.gives = gives
 
     def forward(self, joined: Tensor) -> Tensor:
         width = joined.shape[2]
         tokens = self.blocks(_split_tokens(joined, self.prefix))
-        if self.norm is None:
+        if self.norm is not None:
+            tokens = self.norm(tokens)
+        if self.gives == "tokens":
             return _join_tokens(tokens, self.prefix, width)
-        patches: Tensor = self.norm(tokens)[:, self.prefix :]
-        return patches.transpose(1, 2).reshape(patches.shape[0], patches.shape[2], -1, width)
+        patches: Tensor = tokens[:, self.prefix :]
+        if self.gives == "map":
+            return patches.transpose(1, 2).reshape(patches.shape[0], patches.shape[2], -1, width)
+        on_top = _join_tokens(torch.cat([tokens[:, :1], patches], dim=1), 1, width)
+        return on_top.permute(0, 3, 1, 2)
 
 
 class _WholeNetwork(nn.Module):

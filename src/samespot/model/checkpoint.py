@@ -11,10 +11,11 @@ import json
 import pickle
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as safetensors_bytes
@@ -108,6 +109,15 @@ def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     return _tensors_in(_unpickle_tensors(path), path), {}
 
 
+def read_checkpoint(path: str | Path) -> dict[str, Tensor]:
+    """The named tensors of a training's checkpoint. Recalls may lie beside them as numpy's numbers: safe to read."""
+    scalar: Any = np.float64(0).__reduce__()[0]
+    numbers = [np.dtype, np.dtypes.Float64DType, np.dtypes.Float32DType, np.dtypes.Int64DType]
+    names = ["numpy.core.multiarray.scalar", "numpy._core.multiarray.scalar"]  # numpy 1 and 2
+    with torch.serialization.safe_globals([*numbers, *((scalar, name) for name in names)]):
+        return read_tensors(path)[0]
+
+
 def _read_safetensors(path: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     try:
         with safe_open(path, framework="pt") as file:
@@ -155,6 +165,24 @@ def _tensors_in(content: Any, path: Path) -> dict[str, Tensor]:
     if all(name.startswith("module.") for name in content):
         return {name.removeprefix("module."): tensor for name, tensor in content.items()}
     return dict(content)
+
+
+def misfits(
+    wanted: Mapping[str, Sequence[int]], found: Mapping[str, Tensor], optional: Collection[str] = ()
+) -> str:
+    """How named tensors differ from the shapes that are wanted, for an error line; empty where they fit."""
+    shared = [name for name in wanted if name in found]
+    differing = [
+        f"{name} {tuple(found[name].shape)} instead of {tuple(wanted[name])}"
+        for name in shared
+        if tuple(found[name].shape) != tuple(wanted[name])
+    ]
+    differences = {
+        "missing": [name for name in wanted if name not in found and name not in optional],
+        "not expected": [name for name in found if name not in wanted],
+        "of another shape": differing,
+    }
+    return "; ".join(f"{what}: {listed(names)}" for what, names in differences.items() if names)
 
 
 def listed(names: list[str], most: int = 12) -> str:

@@ -11,9 +11,7 @@ import math
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,7 +20,7 @@ from samespot.images.options import IMAGE_SIZE
 from samespot.images.preprocess import Preprocessing
 from samespot.model.backbone import build_trunk
 from samespot.model.catalogue import TRUNKS
-from samespot.model.checkpoint import listed, read_tensors
+from samespot.model.checkpoint import listed, read_checkpoint
 from samespot.model.netvlad_files import (
     BACKBONE,
     Projection,
@@ -34,6 +32,7 @@ from samespot.model.netvlad_files import (
 from samespot.model.network import PlaceNet
 from samespot.model.pooling import POOLS
 from samespot.model.weights import Start, load_trunk
+from samespot.whitening.whitening import Whitening
 
 CONVERTIBLE = tuple(name for name in TRUNKS if name != "efficientnet_lite0")
 # position among the children of a torchvision ResNet -> name; 2 and 3 (ReLU, pooling) have no tensors
@@ -47,8 +46,8 @@ def convert(
     backbone: str | None = None,
     pool: str | None = None,
     image_size: tuple[int, int] = IMAGE_SIZE,
-) -> tuple[PlaceNet, Projection | None]:
-    """A published file -> model folder `out`; returns the network and the whitening that the file brings, if any.
+) -> PlaceNet:
+    """A published file -> model folder `out`; a whitening that the file brings is a part of the model.
 
     The backbone of a reference checkpoint is recognised by the names and shapes of its tensors. One with `pool.p` is
     pooled by GeM; one without does not say how, so `pool` ("gap", which is taken if not given, or "max") tells.
@@ -58,23 +57,18 @@ def convert(
         net, projection = netvlad_from_matlab(path, image_size)
         _refuse_other_wishes(net, backbone, pool, path)
     else:
-        tensors = _read_checkpoint(path)
+        tensors = read_checkpoint(path)
         if is_netvlad_checkpoint(tensors):
             net, projection = netvlad_from_tensors(tensors, path, image_size)
             _refuse_other_wishes(net, backbone, pool, path)
         else:
             net = _reference_net(tensors, path, backbone, pool, image_size)
+    if projection is not None:
+        # by the name of the file alone, since nobody publishes which images they are
+        name = f"what {Path(path).name} was fitted on"
+        net.whitening = Whitening.from_affine(projection.weight, projection.bias, name)
     net.save(out)
-    return net, projection
-
-
-def _read_checkpoint(path: str | Path) -> dict[str, Tensor]:
-    """The named tensors. Recalls lie beside them as numpy's numbers, which are safe to read."""
-    scalar: Any = np.float64(0).__reduce__()[0]
-    numbers = [np.dtype, np.dtypes.Float64DType, np.dtypes.Float32DType, np.dtypes.Int64DType]
-    names = ["numpy.core.multiarray.scalar", "numpy._core.multiarray.scalar"]  # numpy 1 and 2
-    with torch.serialization.safe_globals([*numbers, *((scalar, name) for name in names)]):
-        return read_tensors(path)[0]
+    return net
 
 
 def _refuse_other_wishes(net: PlaceNet, backbone: str | None, pool: str | None, path: str | Path) -> None:

@@ -1,45 +1,92 @@
-"""`load_model`: a network from whatever names one: a folder, a run, the name of an off-the-shelf network."""
+"""`load_model`: a network from whatever names one: a folder, a run, a published or off-the-shelf model by name."""
 
 from __future__ import annotations
 
+import difflib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from samespot.errors import InputError
 from samespot.images.options import IMAGE_SIZE
-from samespot.model.catalogue import POOLS
+from samespot.model.catalogue import POOLS, list_models
 from samespot.model.checkpoint import model_folder
 from samespot.model.network import PlaceNet
+from samespot.model.published import published_models, refused_models
+from samespot.model.published.loading import load_published
+from samespot.model.shipped import SHIPPED
+from samespot.model.weights import FILE_ADVICE, MissingWeightsError, wheel_state
 from samespot.options import parse_size
+from samespot.progress import Progress, silent
 
 
-def load_model(model: Any) -> PlaceNet:
-    """A model or run folder, what `train` returned, or an off-the-shelf network, ready to describe images.
+def load_model(
+    model: Any, *, weights: str | Path | None = None, progress: Progress | None = None
+) -> PlaceNet:
+    """A model or run folder, what `train` returned, or a model by name, ready to describe images.
 
-    The latter is named by backbone, pooling and, if it is not 480x640, the size of images: resnet50-gem,
-    vgg16-gap@224x224. `list_models` lists names. A network is given back as it is.
+    Names are samespot-lite, which comes with samespot, those of published models (megaloc, eigenplaces-resnet18-512),
+    and those of off-the-shelf networks (backbone and pooling: resnet50-gem), with another size of images after an @:
+    vgg16-gap@224x224. `list_models` lists them. A network is given back as it is.
+
+    weights: a file with the weights of a model by name, as its authors publish it, instead of the one in the cache
+    progress: told how far a download is
     """
     if isinstance(model, PlaceNet):
+        _refuse_weights(weights, "a network")
         return model
     name = str(getattr(model, "run", model))
     folder = model_folder(name)
     if folder is not None:
+        _refuse_weights(weights, f"{name}, a folder")
         return PlaceNet.load(folder)
-    words, _, size = name.partition("@")
-    backbone, dash, pool = words.rpartition("-")
     if Path(name).exists():
         raise InputError(
             f"{name}: no model here; give a model or run folder, such as `samespot train` writes"
         )
-    if not dash or pool not in POOLS:
+    words, _, size = name.partition("@")
+    if words in refused_models():
+        raise InputError(refused_models()[words].reason)
+    if words in SHIPPED:
+        _refuse_weights(weights, f"{name}, which comes with samespot")
+        net = PlaceNet.load(SHIPPED[words].folder)
+        if size:
+            net.preprocessing = replace(net.preprocessing, size=_size(name, words, size))
+        return net
+    if words in published_models():
+        image_size = _size(name, words, size) if size else None
+        return load_published(published_models()[words], image_size, weights, progress or silent)
+    return _off_the_shelf(name, words, size, weights)
+
+
+def _off_the_shelf(name: str, words: str, size: str, weights: str | Path | None) -> PlaceNet:
+    backbone, dash, pool = words.rpartition("-")
+    if not dash or pool not in (*POOLS, "multi"):
+        near = difflib.get_close_matches(words, [one.name for one in list_models()], n=3)
+        hint = f"did you mean {' or '.join(near)}?" if near else "`samespot models` lists them"
         raise InputError(
-            f"{name}: no such folder, and no network of that name; give a model or run folder, or an off-the-shelf"
-            " network such as resnet50-gem (`samespot models` lists them)"
+            f"{name}: no such folder, and no network of that name; give a model or run folder, or a model by name such"
+            f" as megaloc or resnet50-gem ({hint})"
         )
+    image_size = _size(name, words, size) if size else IMAGE_SIZE
     try:
-        image_size = parse_size(size) if size else IMAGE_SIZE
+        return PlaceNet(backbone, pool, weights=weights, image_size=image_size).eval()
+    except MissingWeightsError as error:
+        other = f"efficientnet_lite0-{pool} ({wheel_state()})"
+        raise InputError(f"{error.reason}; use {FILE_ADVICE}, or the model {other}") from None
+
+
+def _size(name: str, words: str, size: str) -> tuple[int, int]:
+    try:
+        return parse_size(size)
     except ValueError:
         raise InputError(
             f"{name}: {size!r} is no size of images; write for example {words}@224x224"
         ) from None
-    return PlaceNet(backbone, pool, image_size=image_size).eval()
+
+
+def _refuse_weights(weights: str | Path | None, what: str) -> None:
+    if weights is not None:
+        raise InputError(
+            f"`weights` has no effect on {what}, which holds its own; give it with a model by name"
+        )

@@ -6,8 +6,6 @@ Arandjelović et al., NetVLAD: CNN architecture for weakly supervised place reco
 from __future__ import annotations
 
 import math
-import re
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -15,11 +13,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from samespot.errors import InputError
-from samespot.model.backbone import Trunk
 
 # an average feature gives its nearest cluster so many times the weight of the second one, at the start
 SHARPNESS = 100.0
-_NAME = re.compile(r"netvlad([1-9]\d{0,3})(v2)?")
 
 
 class NetVLAD(nn.Module):
@@ -119,24 +115,3 @@ def _scores(centroids: Tensor, features: Tensor, bias: bool) -> tuple[Tensor, Te
         unit = functional.normalize(centroids, dim=1)
         return features @ unit.T, unit
     return 2 * features @ centroids.T - centroids.square().sum(dim=1), 2 * centroids
-
-
-def netvlad_named(name: str) -> tuple[int, bool] | None:
-    """Clusters, and whether the assignment has a bias, of `netvlad64` or `netvlad64v2`; None for another name."""
-    match = _NAME.fullmatch(name)
-    if match is None or int(match[1]) < 2:
-        return None
-    return int(match[1]), match[2] is not None
-
-
-def cut_for_netvlad(trunk: Trunk) -> Trunk:
-    """VGG up to its last convolution (and batch norm, if any): NetVLAD's authors pool what it gives before the
-    rectifier and the max-pool. Another trunk stays as it is."""
-    if not trunk.timm_name.startswith("vgg"):
-        return trunk
-    *before, (name, last) = trunk.stages.items()
-    assert isinstance(last, nn.Sequential)
-    kept = nn.Sequential()
-    for key, layer in list(last.named_children())[:-2]:
-        kept.add_module(key, layer)
-    return replace(trunk, stages=nn.ModuleDict(dict([*before, (name, kept)])))

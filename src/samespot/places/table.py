@@ -71,6 +71,15 @@ class Places:
             return np.zeros(len(self), dtype=bool)
         return self.table["pano"].to_numpy(dtype=bool)
 
+    def seconds(self) -> NDArray[np.float64]:
+        """(n,) when each photo was taken [s], to tell how far two are apart; NaN where `time` is missing or unread."""
+        if "time" not in self.table:
+            return np.full(len(self), np.nan)
+        words = self.table["time"].astype("str")
+        read = pd.to_datetime(words, format="mixed", errors="coerce", utc=True)
+        since = (read - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(seconds=1)
+        return np.asarray(since, dtype=np.float64)
+
     @property
     def has_pose(self) -> bool:
         return set(POSE) <= set(self.table.columns)

@@ -30,6 +30,7 @@ from samespot.places.table import Places
 from samespot.progress import Progress
 from samespot.retrieval.descriptors import Begun, Descriptors, DescriptorWriter, about, facts_in
 from samespot.retrieval.options import DescribeOptions, Dtype
+from samespot.whitening.whitening import Whitening
 
 READERS = 2  # of blocks ahead of the network
 IN_FLIGHT = 2  # blocks that a GPU was given and that are not fetched yet
@@ -43,17 +44,19 @@ def describe(
     places: Places,
     out: str | Path | None = None,
     *,
+    whiten: bool = False,
     progress: Progress | None = None,
     **options: Any,
 ) -> Descriptors:
     """Descriptors of all images of a table, in the folder `out`, or in memory without one.
 
-    options: fields of `DescribeOptions`. progress: given ("describing", images done, images).
+    whiten: by the model's own whitening, to all dims that it has. options: fields of `DescribeOptions`. progress:
+    given ("describing", images done, images).
 
-    A folder that was begun with the same model, places, precision and dtype is continued; a finished one is opened,
-    and no image is read. On a CPU the result is the same to the last bit whether it was interrupted or not. With
-    `precision="auto"` a folder keeps the precision it was begun with. With `on_bad_image="skip"`, the row of an image
-    that cannot be read is zero, and `meta["bad"]` says why.
+    A folder that was begun with the same model, whitening, places, precision and dtype is continued; a finished one
+    is opened, and no image is read. On a CPU the result is the same to the last bit whether it was interrupted or
+    not. With `precision="auto"` a folder keeps the precision it was begun with. With `on_bad_image="skip"`, the row
+    of an image that cannot be read is zero, and `meta["bad"]` says why.
     """
     asked = DescribeOptions.of(options)
     if not len(places):
@@ -62,7 +65,8 @@ def describe(
     precision: str = asked.precision
     if precision == "auto" and out is not None:
         precision = facts_in(out).get("precision", precision)
-    facts = _facts(net, places, precision_name(precision, where), asked.dtype)
+    whitening = _own_whitening(net) if whiten else None
+    facts = _facts(net, places, precision_name(precision, where), asked.dtype, whitening)
     size = min(asked.batch_size or default_batch_size(where), len(places))
     with joined(where) as processes:
         store: _Store = (
@@ -82,8 +86,10 @@ def describe(
                 decode=asked.decode,
                 bad=BadImages(asked.on_bad_image),
             )
-            describer = Describer(net, where, facts["precision"], asked.dtype, size)
-            found_bad = processes.together(lambda: _fill(describer, files, mine, store, tell))
+            # whitened from full precision; the store rounds
+            dtype: Dtype = asked.dtype if whitening is None else "float32"
+            describer = Describer(net, where, facts["precision"], dtype, size)
+            found_bad = processes.together(lambda: _fill(describer, whitening, files, mine, store, tell))
             # what is still known of rows that were not done again, and what was found just now
             old = {row: why for row, why in begun.bad.items() if not any(a <= row < b for a, b in blocks)}
             bad = {row: why for part in (old, *found_bad) for row, why in part.items()}
@@ -93,6 +99,7 @@ def describe(
 
 def _fill(
     describer: Describer,
+    whitening: Whitening | None,
     files: FileImages,
     blocks: list[tuple[int, int]],
     store: _Store,
@@ -111,6 +118,7 @@ def _fill(
                 " or `precision=32` is needed"
             )
         rows = [block.start + int(at) for at in missing]
+        vectors = vectors if whitening is None else whitening(vectors)
         store.write(block.start, vectors, {row: files.bad.reasons[row] for row in rows})
         tell(len(vectors))
 
@@ -223,9 +231,19 @@ def default_batch_size(device: torch.device) -> int:
     return ON_LARGE_GPU if _cuda.get_device_properties(device).total_memory >= LARGE_GPU else ON_GPU
 
 
-def _facts(net: PlaceNet, places: Places, precision: str, dtype: str) -> dict[str, Any]:
-    """What the descriptors depend on, and what turns their distances into overlaps."""
-    return {
+def _own_whitening(net: PlaceNet) -> Whitening:
+    if net.whitening is None:
+        raise InputError(
+            "`whiten`: this model has no whitening of its own; whiten its descriptors afterwards"
+        )
+    return net.whitening
+
+
+def _facts(
+    net: PlaceNet, places: Places, precision: str, dtype: str, whitening: Whitening | None
+) -> dict[str, Any]:
+    """What the descriptors depend on, and what turns their distances into overlaps: whitened, nothing does."""
+    facts = {
         "model": net.digest(),
         "backbone": net.backbone,
         "pool": net.pool_name,
@@ -237,6 +255,9 @@ def _facts(net: PlaceNet, places: Places, precision: str, dtype: str) -> dict[st
         "dtype": dtype,
         "precision": precision,
     }
+    if whitening is None:
+        return facts
+    return {**facts, "margin": None, "dims": whitening.rank, "whitening": whitening.to_dict()}
 
 
 def _refuse_bad(bad: dict[int, str], out: str | Path | None, on_bad_image: str) -> None:

@@ -38,8 +38,8 @@ class Descriptors:
     """(n, d) float32 or float16 `vectors`, a memory map where there is a folder.
 
     `meta` says what made them: `model` (digest of its weights), `backbone`, `pool`, `preprocessing`, `margin`,
-    `places` (digest of the table), `images`, `dims`, `dtype`, `precision`, and under `bad` why the images of the
-    all-zero rows could not be read: {row as text: reason}.
+    `places` (digest of the table), `images`, `dims`, `dtype`, `precision`, `whitening` where they are whitened by the
+    model's own, and under `bad` why the images of the all-zero rows could not be read: {row as text: reason}.
     """
 
     folder: Path | None
@@ -243,10 +243,11 @@ def refuse_other(folder: Path, there: dict[str, Any], asked: dict[str, Any]) -> 
     """Raise unless the folder is filled with what is asked for."""
     if "model" not in there:
         raise InputError(f"{folder}: exists and is not a descriptor folder; choose another")
-    changed = [key for key in asked if there.get(key) != asked[key]]
+    # a folder without a whitening says nothing of one
+    changed = [key for key in {"whitening": None, **asked} if there.get(key) != asked.get(key)]
     if not changed:
         return
-    found = ", ".join(_difference(key, there.get(key), asked[key]) for key in changed)
+    found = ", ".join(_difference(key, there.get(key), asked.get(key)) for key in changed)
     state = "holds descriptors made" if (folder / META).is_file() else "was begun"
     raise InputError(f"{folder}: {state} with another {found}; choose another folder, or delete this one")
 

@@ -75,7 +75,8 @@ class Batches:
 
     order: "uniform" draws each query at random; "refill" shows every query once an epoch, in a random order that
     is worked through `refill` queries at a time. Sets are chosen in proportion to their queries. `graded`: where
-    labels are binary, `in_batch` is graded by distance.
+    labels are binary, `in_batch` is graded by distance. `apart`: two photos taken less than so many seconds apart are
+    no pair: they are too easy.
     """
 
     def __init__(
@@ -89,6 +90,7 @@ class Batches:
         refill: int = REFILL,
         panoramas: bool = True,
         graded: bool = False,
+        apart: float = 0.0,
     ) -> None:
         if not sets:
             raise InputError("no labelled sets to draw batches from; give at least one label folder")
@@ -103,13 +105,15 @@ class Batches:
         self.sets, self.pairs, self.seed, self.order, self.refill = sets, pairs, seed, order, refill
         self.strategy = strategy_named(strategy) if isinstance(strategy, str) else strategy
         self.images: ImageList = images_of(sets)
-        self._views = [View(one, panoramas) for one in sets]
+        self._views = [View(one, panoramas, apart) for one in sets]
         self._starts = np.concatenate([[0], np.cumsum([len(view.queries) for view in self._views])])
         if self.query_count == 0:
             raise InputError("every query is a panorama, and panoramas are left out; pass panoramas=True")
         self._low = np.array([c.low for c in self.strategy.classes])
         self._high = np.array([c.high for c in self.strategy.classes])
-        self._in_batch = InBatchSimilarity(sets, graded=graded) if self.strategy.all_pairs else None
+        self._in_batch = (
+            InBatchSimilarity(sets, graded=graded, apart=apart) if self.strategy.all_pairs else None
+        )
         self._orders: dict[int, NDArray[np.int64]] = {}
         self._with_match: dict[str, NDArray[np.int64]] = {}
 
@@ -277,13 +281,14 @@ def batches_of(options: TrainingOptions, sets: list[LabelledSet]) -> Batches:
         refill=options.refill,
         panoramas=options.panoramas,
         graded=options.objective.needs_degrees,
+        apart=options.apart,
     )
 
 
 class View:
     """A labelled set as the kernels want it: plain arrays (a memory map stays one) and the queries allowed."""
 
-    def __init__(self, one: LabelledSet, panoramas: bool) -> None:
+    def __init__(self, one: LabelledSet, panoramas: bool, apart: float = 0.0) -> None:
         labels = one.labels
         skipped = np.zeros(0, dtype=bool) if panoramas else one.places.panoramas
         if len(skipped) and skipped.all():
@@ -297,14 +302,19 @@ class View:
             labels.shape[1],
             one.same_table,
             skipped,
+            *one.seconds(apart),
+            apart,
         )
         allowed = np.ones(len(one.queries), dtype=bool) if panoramas else ~one.queries.panoramas
         self.queries = np.flatnonzero(allowed)
 
 
 @njit(cache=True, nogil=True)
-def _excluded(column: int, query: int, same_table: bool, skipped: Any) -> bool:  # pragma: no cover - compiled
-    return (same_table and column == query) or (len(skipped) > 0 and skipped[column])
+def _excluded(labels: Any, query: int, column: int) -> bool:  # pragma: no cover - compiled
+    _, _, _, _, same_table, skipped, when, taken, apart = labels
+    if (same_table and column == query) or (len(skipped) > 0 and skipped[column]):
+        return True
+    return len(when) > 0 and abs(when[query] - taken[column]) < apart
 
 
 @njit(cache=True, nogil=True)
@@ -312,7 +322,7 @@ def _draw_matches(
     labels: Any, queries: Any, low: Any, high: Any, rolls: Any
 ) -> Any:  # pragma: no cover - compiled
     """For each query a column with low <= ψ < high, each with the same chance, or -1; and its ψ."""
-    indptr, columns, similarity, width, same_table, skipped = labels
+    indptr, columns, similarity, width = labels[0], labels[1], labels[2], labels[3]
     found, share = np.full(len(queries), -1, np.int64), np.zeros(len(queries), np.float32)
     for k in range(len(queries)):
         query = queries[k]
@@ -320,17 +330,13 @@ def _draw_matches(
         if low[k] > 0.0:
             count = 0
             for e in range(start, end):
-                if low[k] <= similarity[e] < high[k] and not _excluded(
-                    columns[e], query, same_table, skipped
-                ):
+                if low[k] <= similarity[e] < high[k] and not _excluded(labels, query, columns[e]):
                     count += 1
             pick = int(rolls[k, 0] * count) if count > 0 else -1
             for e in range(start, end):
                 if pick < 0:
                     break
-                if low[k] <= similarity[e] < high[k] and not _excluded(
-                    columns[e], query, same_table, skipped
-                ):
+                if low[k] <= similarity[e] < high[k] and not _excluded(labels, query, columns[e]):
                     if pick == 0:
                         found[k], share[k] = columns[e], similarity[e]
                     pick -= 1
@@ -348,7 +354,7 @@ def _draw_matches(
                     break
                 if similarity[e] >= high[k]:
                     column += 1
-            if _excluded(column, query, same_table, skipped):
+            if _excluded(labels, query, column):
                 continue
             found[k] = column
             at = start + np.searchsorted(columns[start:end], column)
@@ -361,14 +367,21 @@ def _draw_matches(
 @njit(cache=True, nogil=True)
 def _has_match(labels: Any, queries: Any, low: float, high: float) -> Any:  # pragma: no cover - compiled
     """(queries,) whether any column has low <= ψ < high."""
-    indptr, columns, similarity, width, same_table, skipped = labels
+    indptr, columns, similarity, width, same_table, skipped = (
+        labels[0],
+        labels[1],
+        labels[2],
+        labels[3],
+        labels[4],
+        labels[5],
+    )
     has = np.zeros(len(queries), np.bool_)
     allowed = width - np.sum(skipped) if len(skipped) > 0 else width
     for k in range(len(queries)):
         query = queries[k]
         inside = ruled_out = 0
         for e in range(indptr[query], indptr[query + 1]):
-            if _excluded(columns[e], query, same_table, skipped):
+            if _excluded(labels, query, columns[e]):
                 continue
             if low <= similarity[e] < high:
                 inside += 1

@@ -27,6 +27,7 @@ from samespot.model.folding import ready
 from samespot.model.network import PlaceNet
 from samespot.training.augment import Augmentation, draw_augmentation
 from samespot.training.batches import Batch
+from samespot.training.loss_whitening import LossWhitening
 from samespot.training.options import TrainingOptions
 
 
@@ -54,6 +55,7 @@ class Learner:
         self.processes = processes or Processes()
         self.loss = self.options.objective
         self.loss_options = {name: getattr(self.options, name) for name in self.loss.options}
+        self.whitening: LossWhitening | None = None  # of descriptors, before a loss of a batch compares them
         self.passes = 0  # images that went through the trained part here, whatever for
         # folded on the CPU, in full precision: TF32 would blur the check that folding changes nothing
         trunk = net.cpu().frozen_trunk(fold=True)
@@ -201,7 +203,8 @@ class Learner:
         everyone, good = self._gather(mine, loaded.good)
         similarity = send(np.where(good[:, None] & good[None, :], in_batch, np.float32(np.nan)), self.device)
         leaves = everyone.requires_grad_()
-        result = batch_loss(leaves, similarity, **self.loss_options)
+        seen = leaves if self.whitening is None else self.whitening(leaves)
+        result = batch_loss(seen, similarity, **self.loss_options)
         (whole,) = torch.autograd.grad(result.loss, leaves)
         slope = whole[self._my_rows(images)]
         for part, piece in zip(parts, pieces, strict=True):

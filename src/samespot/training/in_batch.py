@@ -24,9 +24,11 @@ class InBatchSimilarity:
     map photos, have a similarity only where the table was labelled against itself. Else it is unknown: NaN.
     """
 
-    def __init__(self, sets: list[LabelledSet], *, graded: bool = False) -> None:
-        """graded: binary labels within so many metres are graded by distance, for a loss that needs degrees."""
+    def __init__(self, sets: list[LabelledSet], *, graded: bool = False, apart: float = 0.0) -> None:
+        """graded: binary labels within so many metres are graded by distance, for a loss that needs degrees.
+        apart: photos taken less than so many seconds apart are no pair."""
         self._rules = [_rule(one, graded) for one in sets]
+        self._seconds, self._apart = [one.seconds(apart) for one in sets], apart
 
     def __call__(
         self,
@@ -40,6 +42,10 @@ class InBatchSimilarity:
         for number in np.unique(of_set):
             at = np.flatnonzero(of_set == number)
             block = self._rules[number](queries[at], matches[at])
+            if self._apart:
+                ours, theirs = self._seconds[number]
+                when = np.concatenate([ours[queries[at]], theirs[matches[at]]])
+                block[np.abs(when[:, None] - when[None, :]) < self._apart] = np.nan
             both = np.concatenate([at, len(queries) + at])
             matrix[np.ix_(both, both)] = block
         matrix[images[:, None] == images[None, :]] = np.nan

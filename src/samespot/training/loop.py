@@ -28,6 +28,8 @@ from samespot.training.cluster_start import PHOTOS, start_clusters
 from samespot.training.feed import Feed
 from samespot.training.gradient import Learner, StepStats
 from samespot.training.logbook import Logbook
+from samespot.training.loss_whitening import PHOTOS as WHITENED_PHOTOS
+from samespot.training.loss_whitening import LossWhitening
 from samespot.training.meter import Meter
 from samespot.training.mining import Mined, Tuples, tuples_of
 from samespot.training.network import build_net, build_optimiser
@@ -153,7 +155,7 @@ class Loop:
     def go(self, resume: bool, net: PlaceNet | None, shared: dict[str, Source] | None) -> TrainingResult:
         self.folder.refuse_another_run(resume)
         torch.manual_seed(self.options.seed)
-        net = net or build_net(self.options)
+        net = net or build_net(self.options, self.progress)
         self.options = self.options.of_network(net)
         state = self.folder.open(resume, self.options, self.sets, self.validation)
         if self.folder.writes:
@@ -167,6 +169,7 @@ class Loop:
         self._set_up(net, state)
         source = self.feed.source(shared)
         self._start_clusters(source)
+        self._whiten_loss(source)
         with stop_requests() as stop:
             self._train(source, stop)
         if self.validator is not None and not self.recall:  # asked for after the run had ended
@@ -202,7 +205,7 @@ class Loop:
     def _warn_collapsed(self, source: Source) -> None:
         """All photos alike is the easiest way to a small loss, and too high a rate finds it."""
         count = len(self.batches.images)
-        sample = np.unique(np.linspace(0, count - 1, min(count, COLLAPSE_SAMPLE)).astype(np.int64))
+        sample = spread(count, COLLAPSE_SAMPLE)
         vectors, good = self.learner.describe_numbers(source, sample)
         vectors = vectors[torch.from_numpy(good).to(vectors.device)]
         if len(vectors) > 1 and float((vectors - vectors[0]).norm(dim=1).max()) < COLLAPSED:
@@ -345,6 +348,22 @@ class Loop:
             self.processes.from_first(parameter.data)
         self.folder.say(str(start))
 
+    def _whiten_loss(self, source: Source) -> None:
+        """The space that a loss of a batch compares in, where none came with a checkpoint."""
+        learner, dims = self.learner, self.options.loss_dims
+        if not dims or learner.whitening is not None:
+            return
+        sample = spread(len(self.batches.images), WHITENED_PHOTOS)
+        tick = counting(self.progress, "whitening for the loss", len(sample))
+        vectors, good = learner.describe_numbers(source, sample, tick)
+        made = LossWhitening.fit(vectors[torch.from_numpy(good).to(vectors.device)], dims).to(self.device)
+        for values in (made.mean, made.projection):
+            self.processes.from_first(values)
+        learner.whitening = made
+        self.folder.say(
+            f"the loss compares in {made.projection.shape[1]} dims, whitened on {int(good.sum()):,} photos"
+        )
+
     # ---- numbers ----
 
     def _log(self) -> None:
@@ -418,6 +437,9 @@ class Loop:
                 "passes": [self.learning_images, self.mining_images, self.mining_seconds],
                 "seconds": self.meter.seconds,
             }
+            if self.learner.whitening is not None:
+                kept = self.learner.whitening
+                state["loss_whitening"] = _contiguous({"mean": kept.mean, "projection": kept.projection})
             if isinstance(self.batches, Tuples) and self.batches.mined is not None:
                 state["mined"] = self.batches.mined.state()
             self.folder.checkpoints.save(self.step, state)
@@ -431,6 +453,8 @@ class Loop:
         self.learning_images, self.mining_images, self.mining_seconds = state.get("passes", (0, 0, 0.0))
         if isinstance(self.batches, Tuples) and "mined" in state:
             self.batches.mined = Mined.from_state(state["mined"])
+        if "loss_whitening" in state:
+            self.learner.whitening = LossWhitening(**state["loss_whitening"]).to(self.device)
         if self.step == self.steps:
             self.recall = {int(k): v for k, v in state["recall"].items()}
         self.feed.bad.reasons.update(state["bad_images"])
@@ -478,6 +502,11 @@ class Loop:
         """The unreadable images that any process has met."""
         everyone = self.processes.gathered(dict(self.feed.bad.reasons))
         return {number: why for part in everyone for number, why in part.items()}
+
+
+def spread(count: int, most: int) -> NDArray[np.int64]:
+    """Numbers below `count`, evenly spread: at most so many."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.int64))
 
 
 def _load_weights(net: PlaceNet, tensors: dict[str, torch.Tensor], run: Path) -> None:

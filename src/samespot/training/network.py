@@ -9,10 +9,11 @@ import torch
 from samespot.errors import InputError
 from samespot.model.loading import load_model
 from samespot.model.network import PlaceNet
+from samespot.progress import Progress
 from samespot.training.options import TrainingOptions
 
 
-def build_net(options: TrainingOptions) -> PlaceNet:
+def build_net(options: TrainingOptions, progress: Progress | None = None) -> PlaceNet:
     """The network that the options describe."""
     if options.model is None:
         assert options.image_size is not None  # only a model has its own
@@ -26,7 +27,8 @@ def build_net(options: TrainingOptions) -> PlaceNet:
             image_size=options.image_size,
             margin=options.margin,
         )
-    net = load_model(options.model)
+    net = load_model(options.model, weights=options.weights, progress=progress)
+    net.whitening = None  # it was fitted to the network as it was
     net.set_train_blocks(options.train_blocks)
     settled = options.of_network(net)
     assert settled.image_size is not None

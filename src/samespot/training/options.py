@@ -30,6 +30,7 @@ from samespot.training.strategies import strategy_named
 
 # the paper's first learning rates: pairs of graded similarity bear ten times the binary one
 GRADED_RATE, BINARY_RATE = 0.1, 0.01
+ADAMW_RATE = 1e-4
 AUTO = "auto"  # batches that fit the loss
 # settings that change how fast a run goes or what it reports, never what it learns (micro-batches: but for rounding)
 FREE = {
@@ -148,7 +149,9 @@ class TrainingOptions(RunningOptions):
         panel=_NETWORK,
     )
     pool: str = option(
-        "gem", "Pooling: gem, gap, max, or netvlad64 with any number of clusters.", panel=_NETWORK
+        "gem",
+        "Pooling: gem, gap, max, multi, netvlad64 with any number of clusters, or salad, boq8192, ...",
+        panel=_NETWORK,
     )
     pretrained: bool | str = option(
         True,
@@ -158,9 +161,13 @@ class TrainingOptions(RunningOptions):
         metavar="hub|wheel|yes|no",
         panel=_NETWORK,
     )
-    weights: str | None = option(None, "File with weights of the trunk to start from.", panel=_NETWORK)
+    weights: str | None = option(
+        None, "File with weights to start from: of the trunk, or of a `model` by name.", panel=_NETWORK
+    )
     model: str | None = option(
-        None, "Model or run folder to start from; its image size and margin are kept.", panel=_NETWORK
+        None,
+        "Model to start from: a model or run folder, or a name such as megaloc. Its image size and margin are kept.",
+        panel=_NETWORK,
     )
     train_blocks: int | Literal["all"] = option(
         2,
@@ -192,6 +199,13 @@ class TrainingOptions(RunningOptions):
     ap_bins: int = option(
         BINS, "ap: number of bins that similarities are sorted into.", least=2, panel=_BATCHES
     )
+    loss_dims: int = option(
+        0,
+        "Batches of all pairs: compare descriptors whitened to so many dims, as the network would be before it "
+        "learns; 0: as they are.",
+        least=0,
+        panel=_BATCHES,
+    )
     batches: str = option(
         AUTO,
         "What a batch is made of: A, B, C, D, binary, all, all:C, or fractions such as pos=0.5,soft=0.25,hard=0.25.",
@@ -213,6 +227,12 @@ class TrainingOptions(RunningOptions):
     )
     refill: int = option(10_000, "refill: queries that are shuffled at a time.", least=1, panel=_BATCHES)
     panoramas: bool = option(True, "Learn from panoramas, too.", panel=_BATCHES)
+    apart: float = option(
+        0.0,
+        "Never pair photos taken less than so many seconds apart: they are too easy.",
+        least=0,
+        panel=_BATCHES,
+    )
     seed: int = option(0, "Random seed.", least=0, most=MOST_SEED, panel=_BATCHES)
 
     # a query, a positive and negatives
@@ -233,7 +253,8 @@ class TrainingOptions(RunningOptions):
         None,
         "Learning rate at the start.",
         above=0,
-        default=f"{GRADED_RATE:g}; {BINARY_RATE:g} with binary batches; other losses have their own",
+        default=f"{GRADED_RATE:g}; {BINARY_RATE:g} with binary batches; {ADAMW_RATE:g} with adamw; other losses have "
+        "their own",
         panel=_RATE,
     )
     momentum: float = option(0.0, "sgd: momentum.", least=0, panel=_RATE)
@@ -345,6 +366,8 @@ class TrainingOptions(RunningOptions):
         """The learning rate at the start."""
         if self.learning_rate is not None:
             return self.learning_rate
+        if self.optimiser == "adamw":
+            return ADAMW_RATE
         if self.objective.rate is not None:
             return self.objective.rate
         return BINARY_RATE if strategy_named(self.batches).binary else GRADED_RATE
@@ -395,18 +418,22 @@ class TrainingOptions(RunningOptions):
         if self.optimiser != "sgd":
             ineffective(typed, ("momentum",), f"with `optimiser={self.optimiser}`")
         if not strategy_named(self.batches).all_pairs:
-            ineffective(typed, ("class_weights",), f"with `batches={self.batches}`, only with all")
+            ineffective(
+                typed, ("class_weights", "loss_dims"), f"with `batches={self.batches}`, only with all"
+            )
         self._refuse_of_other_losses(typed)
         if self.order != "refill":
             ineffective(typed, ("refill",), f"with `order={self.order}`")
         if self.model is not None:
-            network = ("backbone", "pool", "weights", "pretrained")
-            ineffective(typed, network, "with `model`, whose folder holds a whole network")
+            network = ("backbone", "pool", "pretrained")
+            ineffective(typed, network, "with `model`, which is a whole network")
 
     def _refuse_of_other_losses(self, typed: set[str]) -> None:
         with_loss = f"with `loss={self.loss}`"
         if self.kind == "tuples":
-            ineffective(typed, ("batches", "order", "refill"), f"{with_loss}, whose tuples are mined")
+            ineffective(
+                typed, ("batches", "order", "refill", "apart"), f"{with_loss}, whose tuples are mined"
+            )
         else:
             tuples = ("negatives", "mining", "mine_every", "mine_pool")
             ineffective(typed, tuples, f"{with_loss}, only with {', '.join(loss_names('tuples'))}")

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+from numpy.typing import NDArray
+
 from samespot.errors import InputError
 from samespot.images.listing import ImageList
 from samespot.overlap.labels import PairLabels
@@ -30,6 +33,12 @@ class LabelledSet:
     def same_table(self) -> bool:
         """Whether queries and map are one table, where no photo is paired with itself."""
         return bool(self.labels.meta.get("same_table", self.queries.digest() == self.places.digest()))
+
+    def seconds(self, apart: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """When the queries and the map photos were taken, NaN where that is unknown; nothing where `apart` is 0."""
+        if not apart:
+            return np.zeros(0), np.zeros(0)
+        return self.queries.seconds(), self.places.seconds()
 
     @cached_property
     def digests(self) -> tuple[str, str]:

@@ -117,7 +117,14 @@ def loss_of(options, batch, descriptors) -> float:
 
 def test_each_loss_says_what_it_wants():
     assert loss_names() == [
-        *("contrastive", "ap", "log-ratio", "multi-similarity", "soft-contrastive"),
+        *(
+            "contrastive",
+            "ap",
+            "graded-multi-similarity",
+            "log-ratio",
+            "multi-similarity",
+            "soft-contrastive",
+        ),
         *("sare-ind", "sare-joint", "triplet"),
     ]
     for one in losses().values():

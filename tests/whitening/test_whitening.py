@@ -7,9 +7,9 @@ from sklearn.decomposition import PCA
 
 import samespot
 from samespot import InputError
-from samespot.retrieval import whitening as whitening_module
-from samespot.retrieval.products import NumpyProducts, TorchProducts
-from samespot.retrieval.whitening import Whitening
+from samespot.whitening import axes as axes_module
+from samespot.whitening.products import NumpyProducts, TorchProducts
+from samespot.whitening.whitening import Whitening
 
 
 def descriptors(n, d, seed=0, dtype=np.float32):
@@ -26,7 +26,7 @@ def unit(rows):
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(whitening_module, "_BLOCK_BYTES", 8 * 24 * 7)
+    monkeypatch.setattr(axes_module, "_BLOCK_BYTES", 8 * 24 * 7)
 
 
 @pytest.mark.parametrize(("n", "d"), [(400, 24), (25, 24), (24, 24), (16, 60)])
@@ -154,7 +154,7 @@ def test_blocks_bound_the_float64_copies(tmp_path):
     rng = np.random.default_rng(0)
     np.save(tmp_path / "x.npy", rng.standard_normal((200_000, 64), dtype=np.float32))
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
-    before, whitening_module._BLOCK_BYTES = whitening_module._BLOCK_BYTES, 1 << 20
+    before, axes_module._BLOCK_BYTES = axes_module._BLOCK_BYTES, 1 << 20
     try:
         tracemalloc.start()
         w = Whitening.fit(mapped, "map")
@@ -162,7 +162,7 @@ def test_blocks_bound_the_float64_copies(tmp_path):
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-        whitening_module._BLOCK_BYTES = before
+        axes_module._BLOCK_BYTES = before
     assert peak < 12 << 20
 
 
@@ -240,8 +240,8 @@ def test_covariance_and_products_of_images_tell_the_same_axes(n, d):
     mean = x.astype(np.float64).mean(axis=0)
     rank = min(n - 1, d)
     how = (None, None, NumpyProducts())
-    by_dims = whitening_module._axes_by_covariance(x, mean, n, *how)
-    by_images = whitening_module._axes_by_images(x, mean, n, *how)
+    by_dims = axes_module._axes_by_covariance(x, mean, n, *how)
+    by_images = axes_module._axes_by_images(x, mean, n, *how)
     np.testing.assert_allclose(by_images[0][:rank], by_dims[0][:rank], rtol=1e-8)
     cosines = np.abs((by_images[1][:rank] * by_dims[1][:rank]).sum(axis=1))
     np.testing.assert_allclose(cosines, 1, atol=1e-9)
@@ -259,7 +259,7 @@ def test_the_strongest_axes_alone_are_the_first_of_all(n, d):
 
 
 def test_many_images_with_many_dims_are_fitted_on_some_of_them(monkeypatch):
-    monkeypatch.setattr(whitening_module, "MOST_IMAGES", 20)
+    monkeypatch.setattr(axes_module, "MOST_IMAGES", 20)
     x = descriptors(50, 30)
     w, again = Whitening.fit(x, "map"), Whitening.fit(x, "map")
     assert (w.images, w.rank) == (20, 19)
@@ -321,7 +321,7 @@ def test_products_of_torch_give_the_same_axes(monkeypatch, shape, most):
     vectors = np.random.default_rng(0).normal(size=shape).astype(np.float32)
     vectors[3] = 0
     by_numpy = Whitening.fit(vectors, "some", most=most)
-    monkeypatch.setattr(whitening_module, "products_on", TorchProducts)
+    monkeypatch.setattr(axes_module, "products_on", TorchProducts)
     by_torch = Whitening.fit(vectors, "some", most=most)
     np.testing.assert_allclose(by_torch.variances, by_numpy.variances, rtol=1e-10)
     np.testing.assert_allclose(by_torch.axes, by_numpy.axes, atol=1e-9)
@@ -336,5 +336,5 @@ def test_a_gpu_without_room_leaves_it_to_the_cpu(monkeypatch):
 
     vectors = np.random.default_rng(0).normal(size=(40, 6)).astype(np.float32)
     expected = Whitening.fit(vectors, "some")
-    monkeypatch.setattr(whitening_module, "products_on", lambda device: Full("cpu"))
+    monkeypatch.setattr(axes_module, "products_on", lambda device: Full("cpu"))
     np.testing.assert_array_equal(Whitening.fit(vectors, "some").axes, expected.axes)
