@@ -150,7 +150,7 @@ TRAINING = {
     ),
     "unknown loss": (
         ["PLACES", "--labels", "LABELS", "--loss", "hinge"],
-        "--loss 'hinge' is unknown; choose one of contrastive, ap, log-ratio,",
+        "--loss 'hinge' is unknown; choose one of contrastive, ap, graded-multi-similarity,",
     ),
     "unknown batches": (
         ["PLACES", "--labels", "LABELS", "--batches", "Z"],

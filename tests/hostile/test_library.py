@@ -241,15 +241,15 @@ CALLS = {
     ),
     "whiten to None": (
         lambda w: samespot.evaluate(w.model, map=w.places, whiten=None),
-        "`whiten` None must be descriptor sizes, such as 32,64,128",
+        "`whiten` None is no way to whiten; write ",
     ),
     "whiten to one and a half": (
         lambda w: samespot.evaluate(w.model, map=w.places, whiten=1.5),
-        "`whiten` 1.5 must be descriptor sizes, such as 32,64,128",
+        "`whiten` 1.5 is no way to whiten; write ",
     ),
     "whiten to True": (
         lambda w: samespot.evaluate(w.model, map=w.places, whiten=[32, True]),
-        "`whiten` [32, True] must be descriptor sizes, such as 32,64,128",
+        "`whiten` True is no way to whiten; write ",
     ),
     "train for True steps": (
         lambda w: samespot.train(w.places, w.labels, steps=True),

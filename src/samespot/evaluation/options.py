@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, fields
-from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal
 
@@ -195,16 +193,6 @@ class EvaluateOptions(MapPart, ReadOptions):
         """The options of the protocol that were given."""
         given = {name: getattr(self, name) for name in _in_panel(_PROTOCOL)}
         return {name: value for name, value in given.items() if value is not None}
-
-
-def _sizes(given: Any) -> Any:
-    """Descriptor sizes: one, or several; words are read later."""
-    if isinstance(given, str):
-        return given
-    sizes = tuple(given) if isinstance(given, Iterable) else (given,)
-    if not all(isinstance(size, Integral) and not isinstance(size, bool) and int(size) > 0 for size in sizes):
-        raise InputError(f"`whiten` {given!r} must be descriptor sizes, such as 32,64,128")
-    return tuple(int(size) for size in sizes)
 
 
 def _in_panel(panel: str) -> list[str]:

@@ -14,6 +14,7 @@ class ModelOptions(Options):
         ...,
         "A model or run folder, or a model by name such as megaloc or resnet50-gem; `samespot models` lists them.",
         argument=True,
+        metavar="MODEL",
     )
     weights: Path | None = option(
         None, "File with the weights of a model by name.", default="from the cache, or fetched"
