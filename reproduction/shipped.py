@@ -25,20 +25,13 @@ VISITS, PHOTOS_PER_VISIT = 8, 600
 SIZE = (192, 256)
 NEAR, TURNED = 45.0, 100.0  # [m], [deg]: photos farther apart are taken to share nothing
 STEP = 9  # every n-th pixel of every n-th row is looked for in the other photo
-RECIPE: dict[str, Any] = {
+# of the strong recipe, but with GeM alone: its other maps are joined afterwards
+CHANGES: dict[str, Any] = {
     "backbone": "efficientnet_lite0",
-    "loss": "graded-multi-similarity",
-    "batches": "all:A",
-    "loss_dims": 256,
+    "pool": "gem",
     "batch_pairs": 192,
-    "optimiser": "adamw",
-    "learning_rate": 1e-4,
-    "schedule": "cosine",
     "warmup_pairs": 5760,
     "steps": 400,
-    "augment": 0.7,
-    "crop": 0.25,
-    "flip": True,
     "tensorboard": False,
 }
 DIMS = 256  # of its whitening
@@ -60,12 +53,13 @@ def train_shipped(
 ) -> Path:
     """Build the towns in `scratch`, train there, and write the model folder `out`. What is there already is used.
 
-    weights: EfficientNet-Lite0 in a file, where its package is not installed; changes: of the recipe
+    weights: EfficientNet-Lite0 in a file, where its package is not installed; changes: of the options
     """
     from samespot.model.network import PlaceNet
     from samespot.retrieval.describe import describe
     from samespot.training.loop import train_network
     from samespot.training.options import TrainingOptions
+    from samespot.training.recipes import RECIPES
     from samespot.training.sets import LabelledSet
     from samespot.whitening.whitening import Whitening
 
@@ -73,7 +67,9 @@ def train_shipped(
     for places, labels in labelled_towns(scratch, towns, photos_per_visit, processes, progress):
         sets.append(LabelledSet(places, places, labels))
     start = {"pretrained": "wheel"} if weights is None else {"pretrained": False, "weights": str(weights)}
-    options = TrainingOptions(**{**RECIPE, "image_size": SIZE, **start, "seed": seed, **changes})
+    options = TrainingOptions(
+        **{**RECIPES["strong"], **CHANGES, "image_size": SIZE, **start, "seed": seed, **changes}
+    )
     run = scratch / f"run-{seed}"
     result = train_network(options, sets, run, resume=(run / "config.json").is_file(), progress=progress)
     assert result.model is not None

@@ -259,3 +259,26 @@ def test_options_load_nothing_heavy():
     script = "import sys, samespot.training.options; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert not {"torch", "pandas", "numba", "numpy"} & set(loaded.stdout.split())
+
+
+def test_a_recipe_is_a_start_that_whatever_is_typed_overrides():
+    plain = asked_for({"places": "p", "labels": "l"})[1]
+    strong = asked_for({"places": "p", "labels": "l", "recipe": "strong"})[1]
+    own = asked_for({"places": "p", "labels": "l", "recipe": "strong", "learning_rate": 3e-4, "pool": "gem"})[
+        1
+    ]
+    assert plain == TrainingOptions()
+    assert (strong.loss, strong.pool, strong.optimiser) == ("graded-multi-similarity", "multi", "adamw")
+    assert (own.loss, own.pool, own.learning_rate) == ("graded-multi-similarity", "gem", 3e-4)
+    other = asked_for({"places": "p", "labels": "l", "recipe": "strong", "loss": "triplet"})[1]
+    assert other.kind == "tuples"
+
+
+def test_a_recipe_goes_on_top_of_a_preset():
+    asked = asked_for({"places": "p", "preset": "campus", "recipe": "strong"})[1]
+    assert (asked.backbone, asked.image_size, asked.loss) == ("vgg16", (224, 224), "graded-multi-similarity")
+
+
+def test_an_unknown_recipe_is_refused():
+    with pytest.raises(InputError, match="`recipe` 'best' is unknown; choose one of paper, strong"):
+        asked_for({"places": "p", "labels": "l", "recipe": "best"})

@@ -26,6 +26,7 @@ from samespot.training.losses import Kind, Loss, loss_names, losses
 from samespot.training.losses.ap import BINS
 from samespot.training.losses.contrastive import CLASS_WEIGHTS, MARGIN
 from samespot.training.losses.triplet import MARGIN as TRIPLET_MARGIN
+from samespot.training.recipes import RECIPES
 from samespot.training.strategies import strategy_named
 
 # the paper's first learning rates: pairs of graded similarity bear ten times the binary one
@@ -90,6 +91,12 @@ class TrainingData(RowOptions, ReadOptions):
         None,
         "Learn from this data set with the settings that suit it.",
         choices=lambda: preset_names(),
+        panel=_DATA,
+    )
+    recipe: str = option(
+        "paper",
+        "Settings to start from: the paper's, or strong, which finds more and takes larger batches.",
+        choices=lambda: list(RECIPES),
         panel=_DATA,
     )
     only: str | None = option(None, "With a preset: only these sets, e.g. london,paris.", panel=_DATA)
@@ -452,8 +459,8 @@ def asked_for(typed: Mapping[str, Any]) -> tuple[TrainingData, TrainingOptions]:
     """What a user gave, by name: data and options, these on top of the preset's."""
     of_data, of_options = split(typed, TrainingData, TrainingOptions)
     data = TrainingData.of(of_data)
-    start = None if data.preset is None else preset_options(data.preset)
-    options = TrainingOptions.of(of_options, start)
+    start = TrainingOptions() if data.preset is None else preset_options(data.preset)
+    options = TrainingOptions.of(of_options, start.with_changes(**RECIPES[data.recipe]))
     if data.labels is None and data.preset is None:
         raise InputError("`labels` is missing: the folder that `samespot label` wrote for these places")
     return data, options
