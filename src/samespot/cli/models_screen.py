@@ -56,11 +56,8 @@ def models_table(found: Sequence[ModelDescription], all_variants: bool) -> None:
     for one in shown:
         grid.add_row(*(column.cell(one) for column in columns))
     console.out.print(grid)
-    for family, count in variants.items():
-        if not all_variants:
-            console.out.print(
-                f"[dim]{family} has {count} variants: `samespot models {family}`[/]", highlight=False
-            )
+    if not all_variants:
+        _tell_variants(variants)
     console.out.print(
         "[dim]`samespot models NAME` shows all about one; --json has everything.[/]", highlight=False
     )
@@ -68,6 +65,20 @@ def models_table(found: Sequence[ModelDescription], all_variants: bool) -> None:
         "[dim]Any trunk of timm works, too: `samespot describe convnext_tiny-gem@224x224 …`[/]",
         highlight=False,
     )
+
+
+def _tell_variants(variants: Counter[str]) -> None:
+    trunks = [family.removesuffix("-gem") for family in variants if family.endswith("-gem")]
+    for family, count in variants.items():
+        if not family.endswith("-gem"):
+            console.out.print(
+                f"[dim]{family} has {count} variants: `samespot models {family}`[/]", highlight=False
+            )
+    if trunks:
+        console.out.print(
+            f"[dim]With average or maximum pooling: {trunks[0]}-gap, {trunks[0]}-max, and so on.[/]",
+            highlight=False,
+        )
 
 
 def model_page(one: ModelDescription) -> None:

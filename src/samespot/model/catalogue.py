@@ -145,6 +145,7 @@ def _off_the_shelf() -> Iterator[ModelDescription]:
                 trunk.licence,
                 "Apache-2.0 (timm)",
                 _source(trunk),
+                family=None if pool == POOLS[0] else f"{name}-{POOLS[0]}",
             )
 
 
