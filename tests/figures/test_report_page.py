@@ -115,6 +115,18 @@ def test_a_capture_of_the_whole_page_has_every_chart(opened, width):
         assert coloured > 60, box
 
 
+def test_a_map_without_a_width_complains_of_nothing_and_is_fitted_when_it_has_one(opened):
+    """As it happens while a page is laid out; `opened` fails on any complaint."""
+    page = opened()
+    town = "document.querySelector('.town svg')"
+    before = page.evaluate(f"{town}.getAttribute('viewBox')")
+    page.evaluate(f"{town}.style.width = '0'")
+    page.wait_for_timeout(200)
+    assert "NaN" not in page.evaluate(f"{town}.getAttribute('viewBox')")
+    page.evaluate(f"{town}.style.width = ''")
+    page.wait_for_function(f"{town}.getAttribute('viewBox') === '{before}'")
+
+
 def test_a_printed_page_has_every_chart_and_they_shrink_to_the_paper(opened):
     page = opened()
     page.evaluate("""() => addEventListener("beforeprint", () => {

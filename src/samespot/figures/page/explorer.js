@@ -161,7 +161,8 @@ function beginExplorer(photos) {
     for (const side of [town.queries, town.places]) side.east.forEach((x, i) => known(side, i) && points.push([x, side.north[i]]));
     const low = [0, 1].map((i) => points.reduce((least, p) => Math.min(least, p[i]), Infinity));
     const high = [0, 1].map((i) => points.reduce((most, p) => Math.max(most, p[i]), -Infinity));
-    const metres = 1.1 * Math.max((high[0] - low[0]) / size.width, (high[1] - low[1]) / size.height, 1e-3);
+    // a map that is not laid out yet has no width; it is fitted again as soon as it has
+    const metres = 1.1 * Math.max((high[0] - low[0]) / Math.max(size.width, 1), (high[1] - low[1]) / Math.max(size.height, 1), 1e-3);
     return { x: (low[0] + high[0]) / 2, y: (low[1] + high[1]) / 2, metres };
   }
 
@@ -242,6 +243,7 @@ function beginExplorer(photos) {
     map.addEventListener("pointerup", (event) => { if (held && !held.moved) pick(event); held = null; });
     map.addEventListener("pointercancel", () => { held = null; });
     new ResizeObserver(() => {
+      if (!fitted) return; // of no known place
       const whole = !view || view.metres >= 0.99 * fitted.metres;
       fitted = fit();
       if (whole) view = { ...fitted };
