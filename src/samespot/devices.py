@@ -85,6 +85,17 @@ def tuned_for(device: torch.device, threads: int | None = None) -> Iterator[None
         torch.backends.cudnn.benchmark = benchmark
 
 
+@contextmanager
+def one_torch_thread() -> Iterator[None]:
+    """Where something else computes: threads that decode do not each copy pixels with a team of threads of its own."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 @dataclass(frozen=True)
 class Processes:
     """This process among those that share the work.

@@ -307,6 +307,7 @@ def descriptors_table(described: Descriptors) -> None:
     grid = _grid(f"{meta['images']:,} images, {meta['dims']:,} numbers each ({meta['dtype']})")
     grid.add_row("network", f"{meta['backbone']}")
     grid.add_row("precision", str(meta["precision"]))
+    grid.add_row("runtime", str(meta.get("runtime", "torch")), plain(str(meta.get("runtime_note", ""))))
     if meta["bad"]:
         grid.add_row("could not be read", f"{len(meta['bad']):,}")
     out.print(grid)

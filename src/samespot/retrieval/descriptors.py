@@ -38,7 +38,8 @@ class Descriptors:
     """(n, d) float32 or float16 `vectors`, a memory map where there is a folder.
 
     `meta` says what made them: `model` (digest of its weights), `backbone`, `pool`, `preprocessing`, `margin`,
-    `places` (digest of the table), `images`, `dims`, `dtype`, `precision`, and under `bad` why the images of the
+    `places` (digest of the table), `images`, `dims`, `dtype`, `precision`, `runtime` (torch or onnxruntime, and in
+    `runtime_note` why not onnxruntime on a processor), and under `bad` why the images of the
     all-zero rows could not be read: {row as text: reason}.
     """
 
