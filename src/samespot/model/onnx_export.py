@@ -63,7 +63,7 @@ def _need(*packages: str) -> None:
 
     absent = [name for name in packages if find_spec(name) is None]
     if absent:
-        raise InputError(f"ONNX export needs {', '.join(absent)}; run `pip install 'samespot[onnx]'`")
+        raise InputError(f"ONNX export needs {', '.join(absent)}; run `pip install {' '.join(absent)}`")
 
 
 def _write(model: nn.Module, example: Tensor, path: Path) -> None:

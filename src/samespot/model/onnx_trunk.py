@@ -54,8 +54,11 @@ class OnnxTrunk:
         return torch.from_numpy(features)
 
 
-def trunk_for(net: PlaceNet, images: int) -> OnnxTrunk:
-    """The network's trunk for that many images. Raises `NoGraphError` with the reason where torch is to be used."""
+def trunk_for(net: PlaceNet, images: int | None = None) -> OnnxTrunk:
+    """The network's trunk for that many images; None: as many as it takes.
+
+    Raises `NoGraphError`, with the reason, where torch is to be used.
+    """
     absent = [name for name in NEEDS if find_spec(name) is None]
     if absent:
         raise NoGraphError(f"{', '.join(absent)} not installed")
@@ -64,7 +67,7 @@ def trunk_for(net: PlaceNet, images: int) -> OnnxTrunk:
         kept = _kept(path)
         if kept is not None:
             return OnnxTrunk(kept)
-        if images < WORTH:
+        if images is not None and images < WORTH:
             raise NoGraphError(f"under {WORTH:,} images an export to onnxruntime does not pay")
         try:
             with locked(path.parent, "graphs", wait=True):

@@ -35,7 +35,7 @@ from samespot.images.preprocess import Normalise
 from samespot.images.sources import BadImages, FileImages, Loaded, require_room
 from samespot.model.folding import fold_batch_norms, ready
 from samespot.model.network import PlaceNet
-from samespot.model.onnx_trunk import WORTH, NoGraphError, OnnxTrunk, trunk_for
+from samespot.model.onnx_trunk import NoGraphError, OnnxTrunk, trunk_for
 from samespot.places.table import Places
 from samespot.progress import Progress
 from samespot.retrieval.descriptors import Begun, Descriptors, DescriptorWriter, about, facts_in
@@ -97,7 +97,7 @@ def describe(
             )
             if trunk is None and facts.get("runtime") == "onnxruntime":  # as it was begun
                 _refuse_onnxruntime(where, facts["precision"], f"{out}: was begun with onnxruntime")
-                trunk = _trunks(net, processes, WORTH, f"{out}: was begun with onnxruntime")[0]
+                trunk = _trunks(net, processes, None, f"{out}: was begun with onnxruntime")[0]
             describer = Describer(net, where, facts["precision"], asked.dtype, size, trunk)
             found_bad = processes.together(lambda: _fill(describer, files, mine, store, tell))
             # what is still known of rows that were not done again, and what was found just now
@@ -284,14 +284,14 @@ def _runtime(
     if there or asked == "torch" or not possible:
         return {"runtime": "torch" if asked == "auto" else asked, "runtime_note": ""}, None
     if asked == "onnxruntime":
-        trunk, fault = _trunks(net, processes, WORTH, "`runtime=onnxruntime`")
+        trunk, fault = _trunks(net, processes, None, "`runtime=onnxruntime`")
     else:
         trunk, fault = _trunks(net, processes, facts["images"])
     return {"runtime": "torch" if trunk is None else "onnxruntime", "runtime_note": fault}, trunk
 
 
 def _trunks(
-    net: PlaceNet, processes: Processes, images: int, needed_by: str | None = None
+    net: PlaceNet, processes: Processes, images: int | None, needed_by: str | None = None
 ) -> tuple[OnnxTrunk | None, str]:
     """The trunk in onnxruntime, in every process or in none, and why not."""
     trunk, mine = None, ""
