@@ -3,7 +3,7 @@
     python benchmarks/describe.py [--backbone resnet50] [--images 8192] [--size 480,640] [--device auto] [--json FILE]
     python benchmarks/describe.py --device cpu --backbone test_resnet.r160_in1k --images 96 --size 96,128
     python benchmarks/describe.py --device cpu --backbone efficientnet_lite0 --images 640 --reference-images 192
-                                  --size 192,256 --rounds 5
+                                  --size 192,256 --rounds 5 --int8
 
 plain     on a CPU: the network as it is, called on float batches with torch's defaults
 compute   the same network and batch with its images already on the device: the limit; on a CPU in torch (batch norms
@@ -35,6 +35,7 @@ from torch.utils.data import DataLoader, Dataset
 from clock import peak, reset_peak
 from samespot.devices import device_named, precision_name, tuned_for
 from samespot.images.sources import read_blocks, wait_for
+from samespot.model.int8 import large_picture
 from samespot.model.network import PlaceNet
 from samespot.model.onnx_trunk import trunk_for
 from samespot.places.table import Places
@@ -66,19 +67,6 @@ def generated_photos(folder: Path, count: int, size: tuple[int, int]) -> Places:
     return Places.build(folder, columns)
 
 
-def large_picture(side: int) -> np.ndarray:
-    """(side, side, 3) float32 noise around 128 whose amplitude falls with the frequency, mostly grey."""
-    dice = np.random.default_rng(0)
-    frequency = np.hypot(np.fft.fftfreq(side)[:, None], np.fft.rfftfreq(side)[None, :])
-    frequency[0, 0] = np.inf
-    grey, *tint = (
-        np.fft.irfft2(np.fft.rfft2(dice.normal(size=(side, side))) / frequency**1.4, s=(side, side))
-        for _ in range(4)
-    )
-    picture = np.stack([grey / grey.std() + 0.3 * colour / colour.std() for colour in tint], axis=-1)
-    return (128 + 50 * picture).astype(np.float32)
-
-
 def measure_plain(net: PlaceNet, device: torch.device, batch: int, blocks: int) -> dict[str, float]:
     """The network as it is, nothing folded: one batch of preprocessed images, called again and again."""
     images = torch.rand((batch, 3, *net.preprocessing.size), device=device)
@@ -93,11 +81,17 @@ def measure_plain(net: PlaceNet, device: torch.device, batch: int, blocks: int) 
 
 
 def measure_compute(
-    net: PlaceNet, places: Places, device: torch.device, batch: int, blocks: int, runtime: str = "torch"
+    net: PlaceNet,
+    places: Places,
+    device: torch.device,
+    batch: int,
+    blocks: int,
+    runtime: str = "torch",
+    precision: str = "auto",
 ) -> dict[str, float]:
     """The network alone: one batch of images, on the device from the start."""
-    trunk = trunk_for(net) if runtime == "onnxruntime" else None
-    describer = Describer(net, device, precision_name("auto", device), "float32", batch, trunk)
+    trunk = trunk_for(net, precision=precision) if runtime == "onnxruntime" else None
+    describer = Describer(net, device, precision_name(precision, device), "float32", batch, trunk)
     some = [places.images[i % len(places)] for i in range(batch)]
     images = torch.cat(list(read_blocks(some, net.preprocessing, device)))
     reset_peak(device)
@@ -120,6 +114,7 @@ def measure_samespot(
     decode: Any,
     out: Path,
     runtime: str = "torch",
+    precision: str = "auto",
 ) -> dict[str, float]:
     """`describe` itself; the rate after the first blocks, and the whole call with all that comes before and after."""
     stamps: list[tuple[float, int]] = []
@@ -133,6 +128,7 @@ def measure_samespot(
         device=str(device),
         decode=decode,
         runtime=runtime,
+        precision=precision,
         progress=lambda what, done, total: stamps.append((time.perf_counter(), done)),
     )
     seconds = time.perf_counter() - start
@@ -214,10 +210,18 @@ def measure(asked: argparse.Namespace, folder: Path) -> dict[str, Any]:
             name = f"samespot, decoded on the {decode.upper()}"
             row(name, measure_samespot(net, places, device, batch, decode, folder / decode))
     else:
-        for name, facts in on_processor(net, places, device, batch, blocks, asked.rounds, folder).items():
+        for name, facts in on_processor(
+            net, places, device, batch, blocks, asked.rounds, folder, asked.int8
+        ).items():
             row(name, facts)
-    best = max(facts["images/s"] for name, facts in rows.items() if name.startswith("samespot"))
-    compute = max(facts["images/s"] for name, facts in rows.items() if name.startswith("compute"))
+    best = max(
+        facts["images/s"]
+        for name, facts in rows.items()
+        if name.startswith("samespot") and "int8" not in name
+    )
+    compute = max(
+        facts["images/s"] for name, facts in rows.items() if name.startswith("compute") and "int8" not in name
+    )
     over_plain = {
         f"{name} over plain": facts["images/s"] / rows["plain"]["images/s"]
         for name, facts in rows.items()
@@ -248,18 +252,23 @@ def on_processor(
     blocks: int,
     rounds: int,
     folder: Path,
+    int8: bool,
 ) -> dict[str, dict[str, float]]:
     """The best of some rounds of each way, in turns: what else the machine does meets all of them."""
+    ways = {"torch": ("torch", "32"), "onnxruntime": ("onnxruntime", "32")}
     trunk_for(net)  # exported from here on
+    if int8:
+        trunk_for(net, precision="int8")
+        ways["onnxruntime in int8"] = ("onnxruntime", "int8")
     best: dict[str, dict[str, float]] = {}
     few = max(1, blocks // 4)
     for number in range(rounds):
         found = {"plain": measure_plain(net, device, batch, few)}
-        for runtime in ("torch", "onnxruntime"):
-            found[f"compute, {runtime}"] = measure_compute(net, places, device, batch, few, runtime)
-        for runtime in ("torch", "onnxruntime"):
-            out = folder / f"{runtime}-{number}"
-            found[f"samespot, {runtime}"] = measure_samespot(net, places, device, batch, "cpu", out, runtime)
+        for name, how in ways.items():
+            found[f"compute, {name}"] = measure_compute(net, places, device, batch, few, *how)
+        for name, how in ways.items():
+            out = folder / f"{name}-{number}"
+            found[f"samespot, {name}"] = measure_samespot(net, places, device, batch, "cpu", out, *how)
         for name, facts in found.items():
             if name not in best or facts["images/s"] > best[name]["images/s"]:
                 best[name] = facts
@@ -279,6 +288,7 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--rounds", type=int, default=1, help="on a CPU")
+    parser.add_argument("--int8", action="store_true", help="on a CPU, also in 8-bit integers")
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:

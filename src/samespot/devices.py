@@ -48,7 +48,7 @@ def device_named(device: str, decode: str = "auto") -> torch.device:
 
 
 def precision_name(precision: str, device: torch.device) -> str:
-    """ "32" or "bf16"; of "auto" the latter on a GPU that has it."""
+    """ "32", "bf16" or "int8"; of "auto" the second on a GPU that has it."""
     if precision != "auto":
         return precision
     has_it = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)

@@ -131,3 +131,10 @@ def test_without_onnxruntime_it_is_named(net, monkeypatch):
     monkeypatch.setattr(module, "find_spec", lambda name: None if name == "onnxruntime" else name)
     with pytest.raises(NoGraphError, match=r"^onnxruntime not installed$"):
         trunk_for(net, WORTH)
+
+
+def test_int8_that_loses_too_much_is_refused(net, cache, monkeypatch):
+    monkeypatch.setattr(module, "ALIKE", 1.1)
+    with pytest.raises(NoGraphError, match=r"int8 loses too much .* cosine of"):
+        trunk_for(net, precision="int8")
+    assert files(cache) == []

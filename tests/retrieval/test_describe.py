@@ -288,7 +288,7 @@ def test_what_cannot_be_done_is_said_first(net, places, tmp_path):
     with pytest.raises(InputError, match="no images in the table"):
         on_cpu(net, places.select([]), tmp_path / "d")
     for options, said in (
-        ({"precision": "16"}, "`precision` '16' is unknown; choose one of auto, 32, bf16"),
+        ({"precision": "16"}, "`precision` '16' is unknown; choose one of auto, 32, bf16, int8"),
         ({"dtype": "float64"}, "`dtype` 'float64' is unknown"),
         ({"on_bad_image": "hide"}, "`on_bad_image` 'hide' is unknown"),
         ({"batch_size": 0}, "`batch_size` 0 must be at least 1"),
@@ -421,13 +421,15 @@ def test_without_onnxruntime_torch_does_it_and_says_why(net, places, worth_it, m
     found = on_cpu(net, places)
     assert (found.meta["runtime"], found.meta["runtime_note"]) == ("torch", "onnxruntime not installed")
     assert bits(found) == bits(on_cpu(net, places, runtime="torch"))
-    with pytest.raises(InputError, match="`runtime=onnxruntime`, and onnxruntime not installed"):
+    with pytest.raises(
+        InputError, match="`runtime=onnxruntime`, `precision=32`, and onnxruntime not installed"
+    ):
         on_cpu(net, places, runtime="onnxruntime")
 
 
 def test_half_precision_stays_in_torch(net, places, worth_it):
     assert on_cpu(net, places, precision="bf16").meta["runtime"] == "torch"
-    with pytest.raises(InputError, match="full precision here; pass `precision=32`"):
+    with pytest.raises(InputError, match="does not compute in bf16 here; pass `precision=32`"):
         on_cpu(net, places, precision="bf16", runtime="onnxruntime")
 
 
@@ -437,3 +439,17 @@ def test_a_folder_from_before_there_were_runtimes_is_opened(net, places, tmp_pat
     (tmp_path / "d" / "meta.json").write_text(json.dumps(meta))
     for runtime in ("auto", "torch"):
         assert bits(on_cpu(net, places, tmp_path / "d", runtime=runtime)) == bits(whole)
+
+
+def test_int8_is_recorded_and_refused_where_it_cannot_be(net, places, tmp_path, worth_it):
+    found = on_cpu(net, places, tmp_path / "d", precision="int8")
+    assert (found.meta["precision"], found.meta["runtime"]) == ("int8", "onnxruntime")
+    plain = on_cpu(net, places)
+    assert (plain.meta["precision"], plain.meta["runtime"]) == ("32", "onnxruntime")
+    cosines = (found.vectors * plain.vectors).sum(axis=1)
+    assert 0.98 < cosines.min() < 0.999999
+    assert bits(on_cpu(net, places, tmp_path / "d")) == bits(found)  # auto: as the folder was made
+    with pytest.raises(InputError, match=r"another precision \(int8, now 32\)"):
+        on_cpu(net, places, tmp_path / "d", precision="32")
+    with pytest.raises(InputError, match="`precision=int8` needs onnxruntime; leave out `runtime=torch`"):
+        on_cpu(net, places, precision="int8", runtime="torch")

@@ -8,7 +8,7 @@ from typing import Literal
 from samespot.options import Options, option
 
 PANEL = "How it runs"
-Precision = Literal["auto", "32", "bf16"]
+Precision = Literal["auto", "32", "bf16", "int8"]
 OnBadImage = Literal["fail", "skip"]
 Decode = Literal["auto", "cpu", "gpu"]
 
@@ -21,7 +21,9 @@ class RunningOptions(Options):
         panel=PANEL,
     )
     precision: Precision = option(
-        "auto", "Number format of the network. auto: bf16 on GPUs that have it, else 32.", panel=PANEL
+        "auto",
+        "Number format of the network. auto: bf16 on GPUs that have it, else 32. int8: on a CPU, not for training.",
+        panel=PANEL,
     )
     decode: Decode = option(
         "auto", "Where JPEG files are decoded. auto: on the GPU where there are few cores.", panel=PANEL

@@ -22,12 +22,14 @@ from torch.nn import functional
 
 from samespot.files import locked, write_whole
 from samespot.model.folding import fold_batch_norms
+from samespot.model.int8 import generated_pictures, quantised
 from samespot.model.network import PlaceNet
 from samespot.model.onnx_export import TOLERANCE, with_free_batch, write_graph
 from samespot.model.published.download import cache_folder
 
 FORMAT = 1  # of the graphs; part of their names
 WORTH = 500  # images from which on an export pays: 4 s against 8 ms an image, EfficientNet-Lite0 on two cores
+ALIKE = 0.98  # least mean cosine of descriptors in int8 and in full precision
 KEPT = 16  # graphs in the cache; those used longest ago go
 NEEDS = ("onnx", "onnxruntime", "onnxscript")
 
@@ -54,15 +56,16 @@ class OnnxTrunk:
         return torch.from_numpy(features)
 
 
-def trunk_for(net: PlaceNet, images: int | None = None) -> OnnxTrunk:
-    """The network's trunk for that many images; None: as many as it takes.
+def trunk_for(net: PlaceNet, images: int | None = None, precision: str = "32") -> OnnxTrunk:
+    """The network's trunk for that many images; None: as many as it takes. precision: 32 or int8.
 
     Raises `NoGraphError`, with the reason, where torch is to be used.
     """
     absent = [name for name in NEEDS if find_spec(name) is None]
     if absent:
         raise NoGraphError(f"{', '.join(absent)} not installed")
-    path = graph_path(net)
+    path = graph_path(net, precision)
+    make = _in_integers if precision == "int8" else _exported
     try:
         kept = _kept(path)
         if kept is not None:
@@ -73,11 +76,11 @@ def trunk_for(net: PlaceNet, images: int | None = None) -> OnnxTrunk:
             with locked(path.parent, "graphs", wait=True):
                 graph = _kept(path)  # another process may have written it meanwhile
                 if graph is None:
-                    graph = _exported(net)
+                    graph = make(net)
                     write_whole(path, hashlib.sha256(graph).digest() + graph)
                     _drop_oldest(path.parent)
         except OSError:  # nothing can be written there: for this time only
-            graph = _exported(net)
+            graph = make(net)
         return OnnxTrunk(graph)
     except NoGraphError:
         raise
@@ -85,11 +88,11 @@ def trunk_for(net: PlaceNet, images: int | None = None) -> OnnxTrunk:
         raise NoGraphError(f"the network does not run in onnxruntime: {_first_line(error)}") from error
 
 
-def graph_path(net: PlaceNet) -> Path:
+def graph_path(net: PlaceNet, precision: str = "32") -> Path:
     """Where the network's graph is kept: it depends on weights, structure and preprocessing."""
     about = [net.digest(), net.timm_name, net.pool_name, net.preprocessing.to_dict(), FORMAT]
     name = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:32]
-    return cache_folder() / "graphs" / f"{name}.onnx"
+    return cache_folder() / "graphs" / f"{name}{'-int8' if precision == 'int8' else ''}.onnx"
 
 
 def _kept(path: Path) -> bytes | None:
@@ -143,6 +146,22 @@ def _exported(net: PlaceNet) -> bytes:
     fault = _fault(graph, model, pool, noise)
     if fault:
         raise NoGraphError(fault)
+    return graph
+
+
+def _in_integers(net: PlaceNet) -> bytes:
+    """The graph in int8, held against the one in full precision on pictures that were not used to make it."""
+    plain = _exported(net)
+    graph = quantised(plain, net.preprocessing.size)
+    pictures = torch.from_numpy(generated_pictures(8, net.preprocessing.size, seed=2))
+    pool = copy.deepcopy(net.pool).cpu().eval()
+    with torch.inference_mode():
+        one, other = (functional.normalize(pool(OnnxTrunk(g)(pictures)), dim=1) for g in (plain, graph))
+        alike = float((one * other).sum(dim=1).mean())
+    if not alike >= ALIKE:
+        raise NoGraphError(
+            f"int8 loses too much with this network: its descriptors have a cosine of {alike:.3f}"
+        )
     return graph
 
 

@@ -97,7 +97,8 @@ def describe(
             )
             if trunk is None and facts.get("runtime") == "onnxruntime":  # as it was begun
                 _refuse_onnxruntime(where, facts["precision"], f"{out}: was begun with onnxruntime")
-                trunk = _trunks(net, processes, None, f"{out}: was begun with onnxruntime")[0]
+                what = f"{out}: was begun with onnxruntime"
+                trunk = _trunks(net, processes, facts["precision"], None, what)[0]
             describer = Describer(net, where, facts["precision"], asked.dtype, size, trunk)
             found_bad = processes.together(lambda: _fill(describer, files, mine, store, tell))
             # what is still known of rows that were not done again, and what was found just now
@@ -276,27 +277,33 @@ def _runtime(
 
     A folder is continued with what it was begun with (`there`).
     """
+    precision = facts["precision"]
     if asked == "onnxruntime":
-        _refuse_onnxruntime(device, facts["precision"], "`runtime=onnxruntime`")
+        _refuse_onnxruntime(device, precision, "`runtime=onnxruntime`")
+    if precision == "int8" and not there:
+        _refuse_onnxruntime(device, precision, "`precision=int8` needs onnxruntime")
+        if asked == "torch":
+            raise InputError("`precision=int8` needs onnxruntime; leave out `runtime=torch`")
+        asked = "onnxruntime"
     if there and asked in ("auto", there.get("runtime", "torch")):
         return {key: there[key] for key in ("runtime", "runtime_note") if key in there}, None
-    possible = device.type == "cpu" and facts["precision"] == "32"
+    possible = device.type == "cpu" and precision != "bf16"
     if there or asked == "torch" or not possible:
         return {"runtime": "torch" if asked == "auto" else asked, "runtime_note": ""}, None
     if asked == "onnxruntime":
-        trunk, fault = _trunks(net, processes, None, "`runtime=onnxruntime`")
+        trunk, fault = _trunks(net, processes, precision, None, f"`runtime={asked}`, `precision={precision}`")
     else:
-        trunk, fault = _trunks(net, processes, facts["images"])
+        trunk, fault = _trunks(net, processes, precision, facts["images"])
     return {"runtime": "torch" if trunk is None else "onnxruntime", "runtime_note": fault}, trunk
 
 
 def _trunks(
-    net: PlaceNet, processes: Processes, images: int | None, needed_by: str | None = None
+    net: PlaceNet, processes: Processes, precision: str, images: int | None, needed_by: str | None = None
 ) -> tuple[OnnxTrunk | None, str]:
     """The trunk in onnxruntime, in every process or in none, and why not."""
     trunk, mine = None, ""
     try:
-        trunk = trunk_for(net, images)
+        trunk = trunk_for(net, images, precision)
     except NoGraphError as error:
         mine = str(error)
     fault = next((fault for fault in processes.gathered(mine) if fault), "")
@@ -308,8 +315,8 @@ def _trunks(
 def _refuse_onnxruntime(device: torch.device, precision: str, what: str) -> None:
     if device.type != "cpu":
         raise InputError(f"{what}, which runs on the processor here; pass `device=cpu`")
-    if precision != "32":
-        raise InputError(f"{what}, which computes in full precision here; pass `precision=32`")
+    if precision == "bf16":
+        raise InputError(f"{what}, which does not compute in bf16 here; pass `precision=32`")
 
 
 def _refuse_bad(bad: dict[int, str], out: str | Path | None, on_bad_image: str) -> None:
