@@ -2,8 +2,8 @@
 
     python benchmarks/describe.py [--backbone resnet50] [--images 8192] [--size 480,640] [--device auto] [--json FILE]
     python benchmarks/describe.py --device cpu --backbone test_resnet.r160_in1k --images 96 --size 96,128
-    python benchmarks/describe.py --device cpu --backbone efficientnet_lite0 --images 640 --reference-images 192
-                                  --size 192,256 --rounds 5 --int8
+    python benchmarks/describe.py --device cpu --backbone efficientnet_lite0 --images 192 --reference-images 80
+                                  --size 192,256 --rounds 3 --int8 --model FOLDER
 
 plain     on a CPU: the network as it is, called on float batches with torch's defaults
 compute   the same network and batch with its images already on the device: the limit; on a CPU in torch (batch norms
@@ -176,7 +176,9 @@ def measure_reference(net: PlaceNet, places: Places, device: torch.device, out: 
     return {"images/s": (len(photos) - WARM_UP * REFERENCE_BATCH) / seconds, **peak(device)}
 
 
-def fresh_net(backbone: str, size: tuple[int, int]) -> PlaceNet:
+def fresh_net(backbone: str, size: tuple[int, int], folder: str | None = None) -> PlaceNet:
+    if folder:
+        return PlaceNet.load(folder).eval()
     torch.manual_seed(0)
     return PlaceNet(backbone, pretrained=False, image_size=size).eval()
 
@@ -200,9 +202,12 @@ def measure(asked: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
     few = places.select(slice(0, asked.reference_images))
     row(
-        "reference", measure_reference(fresh_net(asked.backbone, size), few, device, folder / "reference.npy")
+        "reference",
+        measure_reference(
+            fresh_net(asked.backbone, size, asked.model), few, device, folder / "reference.npy"
+        ),
     )
-    net = fresh_net(asked.backbone, size)
+    net = fresh_net(asked.backbone, size, asked.model)
     blocks = max(1, len(places) // batch)
     if device.type == "cuda":
         row("compute", measure_compute(net, places, device, batch, blocks))
@@ -232,6 +237,7 @@ def measure(asked: argparse.Namespace, folder: Path) -> dict[str, Any]:
         "torch": torch.__version__,
         "cores": os.cpu_count(),
         "backbone": asked.backbone,
+        "weights": "random" if asked.model is None else Path(asked.model).name,
         "size": list(size),
         "batch": batch,
         "precision": precision_name("auto", device),
@@ -280,6 +286,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--backbone", default="resnet50")
+    parser.add_argument("--model", help="a model folder of that size, instead of random weights")
     parser.add_argument("--images", type=int, default=8192, help="JPEG files; at least 96")
     parser.add_argument(
         "--reference-images", type=int, default=2048, help="how many of them the reference gets"
