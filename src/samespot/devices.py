@@ -48,7 +48,7 @@ def device_named(device: str, decode: str = "auto") -> torch.device:
 
 
 def precision_name(precision: str, device: torch.device) -> str:
-    """ "32" or "bf16"; of "auto" the latter on a GPU that has it."""
+    """ "32", "bf16" or "int8"; of "auto" the second on a GPU that has it."""
     if precision != "auto":
         return precision
     has_it = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
@@ -83,6 +83,17 @@ def tuned_for(device: torch.device, threads: int | None = None) -> Iterator[None
     finally:
         torch.set_num_threads(before)
         torch.backends.cudnn.benchmark = benchmark
+
+
+@contextmanager
+def one_torch_thread() -> Iterator[None]:
+    """Where something else computes: threads that decode do not each copy pixels with a team of threads of its own."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 @dataclass(frozen=True)

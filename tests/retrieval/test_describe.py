@@ -13,6 +13,7 @@ from PIL import Image
 
 from samespot.errors import InputError
 from samespot.images import sources as images_module
+from samespot.model import onnx_trunk
 from samespot.model.network import PlaceNet
 from samespot.places.table import Places
 from samespot.retrieval import describe as module
@@ -287,7 +288,7 @@ def test_what_cannot_be_done_is_said_first(net, places, tmp_path):
     with pytest.raises(InputError, match="no images in the table"):
         on_cpu(net, places.select([]), tmp_path / "d")
     for options, said in (
-        ({"precision": "16"}, "`precision` '16' is unknown; choose one of auto, 32, bf16"),
+        ({"precision": "16"}, "`precision` '16' is unknown; choose one of auto, 32, bf16, int8"),
         ({"dtype": "float64"}, "`dtype` 'float64' is unknown"),
         ({"on_bad_image": "hide"}, "`on_bad_image` 'hide' is unknown"),
         ({"batch_size": 0}, "`batch_size` 0 must be at least 1"),
@@ -371,3 +372,84 @@ def test_descriptors_that_are_no_numbers_are_never_written(net, places, tmp_path
     broken.save(tmp_path / "model")
     with pytest.raises(InputError, match="weights that are not finite numbers"):
         PlaceNet.load(tmp_path / "model")
+
+
+# ---- in onnxruntime ----
+
+
+@pytest.fixture
+def worth_it(tmp_path, monkeypatch):
+    """Any number of images is worth an export, into a cache of this test."""
+    pytest.importorskip("onnxruntime")
+    monkeypatch.setenv("SAMESPOT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(onnx_trunk, "WORTH", 1)
+
+
+def test_onnxruntime_gives_the_same_and_is_named(net, places, tmp_path, worth_it):
+    threads = torch.get_num_threads()
+    found = on_cpu(net, places, tmp_path / "d")
+    plain = on_cpu(net, places, runtime="torch")
+    assert (found.meta["runtime"], found.meta["runtime_note"]) == ("onnxruntime", "")
+    assert plain.meta["runtime"] == "torch"
+    np.testing.assert_allclose(found.vectors, plain.vectors, atol=1e-5)
+    assert torch.get_num_threads() == threads
+    with pytest.raises(InputError, match=r"another runtime \(onnxruntime, now torch\)"):
+        on_cpu(net, places, tmp_path / "d", runtime="torch")
+
+
+def test_a_folder_goes_on_in_the_runtime_it_was_begun_with(net, places, tmp_path, worth_it, monkeypatch):
+    def interrupt(what, done, total):
+        raise KeyboardInterrupt
+
+    whole = on_cpu(net, places)
+    for folder in ("d", "e"):
+        with pytest.raises(KeyboardInterrupt):
+            on_cpu(net, places, tmp_path / folder, progress=interrupt)
+    monkeypatch.setattr(onnx_trunk, "WORTH", 1000)
+    monkeypatch.setattr(onnx_trunk, "_kept", lambda path: None)  # the cache was emptied meanwhile
+    assert bits(on_cpu(net, places, tmp_path / "d")) == bits(whole)
+    monkeypatch.setattr(onnx_trunk, "find_spec", lambda name: None)
+    with pytest.raises(
+        InputError, match="was begun with onnxruntime, and onnx, onnxruntime, onnxscript not in"
+    ):
+        on_cpu(net, places, tmp_path / "e")
+    assert bits(on_cpu(net, places, tmp_path / "d")) == bits(whole)  # finished: nothing is needed
+
+
+def test_without_onnxruntime_torch_does_it_and_says_why(net, places, worth_it, monkeypatch):
+    monkeypatch.setattr(onnx_trunk, "find_spec", lambda name: None if name == "onnxruntime" else name)
+    found = on_cpu(net, places)
+    assert (found.meta["runtime"], found.meta["runtime_note"]) == ("torch", "onnxruntime not installed")
+    assert bits(found) == bits(on_cpu(net, places, runtime="torch"))
+    with pytest.raises(
+        InputError, match="`runtime=onnxruntime`, `precision=32`, and onnxruntime not installed"
+    ):
+        on_cpu(net, places, runtime="onnxruntime")
+
+
+def test_half_precision_stays_in_torch(net, places, worth_it):
+    assert on_cpu(net, places, precision="bf16").meta["runtime"] == "torch"
+    with pytest.raises(InputError, match="does not compute in bf16 here; pass `precision=32`"):
+        on_cpu(net, places, precision="bf16", runtime="onnxruntime")
+
+
+def test_a_folder_from_before_there_were_runtimes_is_opened(net, places, tmp_path, worth_it):
+    whole = on_cpu(net, places, tmp_path / "d", runtime="torch")
+    meta = {key: value for key, value in whole.meta.items() if not key.startswith("runtime")}
+    (tmp_path / "d" / "meta.json").write_text(json.dumps(meta))
+    for runtime in ("auto", "torch"):
+        assert bits(on_cpu(net, places, tmp_path / "d", runtime=runtime)) == bits(whole)
+
+
+def test_int8_is_recorded_and_refused_where_it_cannot_be(net, places, tmp_path, worth_it):
+    found = on_cpu(net, places, tmp_path / "d", precision="int8")
+    assert (found.meta["precision"], found.meta["runtime"]) == ("int8", "onnxruntime")
+    plain = on_cpu(net, places)
+    assert (plain.meta["precision"], plain.meta["runtime"]) == ("32", "onnxruntime")
+    cosines = (found.vectors * plain.vectors).sum(axis=1)
+    assert 0.98 < cosines.min() < 0.999999
+    assert bits(on_cpu(net, places, tmp_path / "d")) == bits(found)  # auto: as the folder was made
+    with pytest.raises(InputError, match=r"another precision \(int8, now 32\)"):
+        on_cpu(net, places, tmp_path / "d", precision="32")
+    with pytest.raises(InputError, match="`precision=int8` needs onnxruntime; leave out `runtime=torch`"):
+        on_cpu(net, places, precision="int8", runtime="torch")

@@ -307,6 +307,7 @@ def descriptors_table(described: Descriptors) -> None:
     grid.add_row("descriptors", f"{meta['dims']:,} dims, {meta['dtype']}")
     grid.add_row("network", f"{meta['backbone']}")
     grid.add_row("precision", str(meta["precision"]))
+    grid.add_row("runtime", str(meta.get("runtime", "torch")), plain(str(meta.get("runtime_note", ""))))
     if "whitening" in meta:
         grid.add_row("whitened", f"as fitted on {meta['whitening']['fitted on']}")
     if meta["bad"]:

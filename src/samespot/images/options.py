@@ -9,7 +9,7 @@ from samespot.options import Options, option
 
 PANEL = "How it runs"
 IMAGE_SIZE = (480, 640)  # height, width [pixels]: the paper's
-Precision = Literal["auto", "32", "bf16"]
+Precision = Literal["auto", "32", "bf16", "int8"]
 OnBadImage = Literal["fail", "skip"]
 Decode = Literal["auto", "cpu", "gpu"]
 
@@ -22,7 +22,9 @@ class RunningOptions(Options):
         panel=PANEL,
     )
     precision: Precision = option(
-        "auto", "Number format of the network. auto: bf16 on GPUs that have it, else 32.", panel=PANEL
+        "auto",
+        "Number format of the network. auto: bf16 on GPUs that have it, else 32. int8: on a CPU, not for training.",
+        panel=PANEL,
     )
     decode: Decode = option(
         "auto", "Where JPEG files are decoded. auto: on the GPU where there are few cores.", panel=PANEL

@@ -63,22 +63,40 @@ def _need(*packages: str) -> None:
 
     absent = [name for name in packages if find_spec(name) is None]
     if absent:
-        raise InputError(f"ONNX export needs {', '.join(absent)}; run `pip install 'samespot[onnx]'`")
+        raise InputError(f"ONNX export needs {', '.join(absent)}; run `pip install {' '.join(absent)}`")
 
 
 def _write(model: nn.Module, example: Tensor, path: Path) -> None:
+    path.write_bytes(write_graph(model, example, "descriptors"))
+
+
+def write_graph(model: nn.Module, example: Tensor, output: str, free_batch: bool = True) -> bytes:
+    """The ONNX file of a module of `images` with one output. free_batch: for any number of images."""
     # what its optimiser leaves as it is concerns nobody
     logging.getLogger("onnxscript.optimizer").setLevel(logging.ERROR)
     program: Any = torch.onnx.export(
         model,
         (example,),
         input_names=["images"],
-        output_names=["descriptors"],
-        dynamic_shapes={"images": {0: torch.export.Dim("n", min=1)}},
+        output_names=[output],
+        dynamic_shapes={"images": {0: torch.export.Dim("n", min=1)}} if free_batch else None,
         dynamo=True,
         verbose=False,
     )
-    program.save(str(path), external_data=False)
+    written: bytes = program.model_proto.SerializeToString()
+    return written
+
+
+def with_free_batch(graph: bytes) -> bytes:
+    """A graph for a number of images, said to be for any. True only where no step inside counts them: check it."""
+    import onnx
+
+    model = onnx.load_from_string(graph)
+    for value in (*model.graph.input, *model.graph.output):
+        value.type.tensor_type.shape.dim[0].dim_param = "n"
+    del model.graph.value_info[:]  # shapes in between
+    written: bytes = model.SerializeToString()
+    return written
 
 
 def _difference(model: nn.Module, images: Tensor, path: Path) -> float:

@@ -18,7 +18,16 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from samespot.devices import Processes, device_named, half_of, joined, mixed, precision_name, tuned_for
+from samespot.devices import (
+    Processes,
+    device_named,
+    half_of,
+    joined,
+    mixed,
+    one_torch_thread,
+    precision_name,
+    tuned_for,
+)
 from samespot.errors import InputError
 from samespot.images.listing import ImageList
 from samespot.images.prefetch import Block, read_ahead
@@ -26,6 +35,7 @@ from samespot.images.preprocess import Normalise
 from samespot.images.sources import BadImages, FileImages, Loaded, require_room
 from samespot.model.folding import fold_batch_norms, ready
 from samespot.model.network import PlaceNet
+from samespot.model.onnx_trunk import NoGraphError, OnnxTrunk, trunk_for
 from samespot.places.table import Places
 from samespot.progress import Progress
 from samespot.retrieval.descriptors import Begun, Descriptors, DescriptorWriter, about, facts_in
@@ -55,20 +65,23 @@ def describe(
 
     A folder that was begun with the same model, whitening, places, precision and dtype is continued; a finished one
     is opened, and no image is read. On a CPU the result is the same to the last bit whether it was interrupted or
-    not. With `precision="auto"` a folder keeps the precision it was begun with. With `on_bad_image="skip"`, the row
-    of an image that cannot be read is zero, and `meta["bad"]` says why.
+    not: with `precision="auto"` and `runtime="auto"` a folder keeps what it was begun with. With
+    `on_bad_image="skip"`, the row of an image that cannot be read is zero, and `meta["bad"]` says why.
     """
     asked = DescribeOptions.of(options)
     if not len(places):
         raise InputError(f"{places.root}: no images in the table, so there is nothing to describe")
     where = device_named(asked.device, asked.decode)
     precision: str = asked.precision
-    if precision == "auto" and out is not None:
-        precision = facts_in(out).get("precision", precision)
+    there = {} if out is None else facts_in(out)
+    if precision == "auto":
+        precision = there.get("precision", precision)
     whitening = _own_whitening(net) if whiten else None
     facts = _facts(net, places, precision_name(precision, where), asked.dtype, whitening)
     size = min(asked.batch_size or default_batch_size(where), len(places))
     with joined(where) as processes:
+        chosen, trunk = _runtime(net, facts, where, asked.runtime, there, processes)
+        facts |= chosen
         store: _Store = (
             _InMemory(facts, processes) if out is None else DescriptorWriter(out, facts, processes.rank)
         )
@@ -86,9 +99,13 @@ def describe(
                 decode=asked.decode,
                 bad=BadImages(asked.on_bad_image),
             )
+            if trunk is None and facts.get("runtime") == "onnxruntime":  # as it was begun
+                begun_so = f"{out}: was begun with onnxruntime"
+                _refuse_onnxruntime(where, facts["precision"], begun_so)
+                trunk = _trunks(net, processes, facts["precision"], None, begun_so)[0]
             # whitened from full precision; the store rounds
             dtype: Dtype = asked.dtype if whitening is None else "float32"
-            describer = Describer(net, where, facts["precision"], dtype, size)
+            describer = Describer(net, where, facts["precision"], dtype, size, trunk)
             found_bad = processes.together(lambda: _fill(describer, whitening, files, mine, store, tell))
             # what is still known of rows that were not done again, and what was found just now
             old = {row: why for row, why in begun.bad.items() if not any(a <= row < b for a, b in blocks)}
@@ -126,7 +143,7 @@ def _fill(
     numbers = [np.arange(*block) for block in blocks]
     try:
         with (
-            tuned_for(device, threads=1),
+            tuned_for(device, threads=1) if describer.in_torch else one_torch_thread(),
             read_ahead(
                 files, [Block(rows, rows) for rows in numbers], device, readers=READERS
             ) as ahead_of_us,
@@ -163,7 +180,7 @@ def blocks_left(count: int, size: int, done: list[tuple[int, int]] | None = None
 class Describer:
     """A network as it is fastest without learning: batch norms folded, channels last, half precision.
 
-    A copy: the network it is made from stays as it is.
+    A copy: the network it is made from stays as it is. trunk: its stages in onnxruntime, if they are to run there.
     """
 
     def __init__(
@@ -173,22 +190,19 @@ class Describer:
         precision: str,
         dtype: Dtype = "float32",
         batch_size: int = 16,
+        trunk: OnnxTrunk | None = None,
     ) -> None:
-        self.device, self.batch_size = device, batch_size
+        self.device, self.batch_size, self.in_torch = device, batch_size, trunk is None
         self.half = half_of(precision)
         self.dtype = torch.float16 if dtype == "float16" else torch.float32
-        # folded on the CPU, in full precision: TF32 would blur the check that folding changes nothing
-        stages = copy.deepcopy(nn.Sequential(*net.stages.values())).cpu()
-        self._trunk = ready(fold_batch_norms(stages), device, self.half)
+        self._features: Callable[[Tensor], Tensor] = trunk or _torch_trunk(net, device, self.half)
         self._pool = copy.deepcopy(net.pool).eval().requires_grad_(False).to(device)
-        self._normalise = Normalise(net.preprocessing, device)
 
     @torch.inference_mode()
     def __call__(self, images: Tensor) -> Tensor:
         """uint8 RGB images (n, 3, h, w) of the network's size, on the device -> descriptors (n, d) there."""
         with mixed(self.device, self.half):
-            features = self._trunk(self._normalise(images))
-            pooled: Tensor = self._pool(features)
+            pooled: Tensor = self._pool(self._features(images))
         return functional.normalize(pooled.float(), dim=1).to(self.dtype)
 
     def send(self, start: int, loaded: Loaded) -> _OnTheWay:
@@ -204,6 +218,18 @@ class Describer:
         event = _cuda.Event(blocking=True)  # sleeps while it waits: the cores are for decoding
         event.record(torch.cuda.current_stream(self.device))
         return _OnTheWay(start, loaded.good, host, event)
+
+
+def _torch_trunk(net: PlaceNet, device: torch.device, half: torch.dtype | None) -> Callable[[Tensor], Tensor]:
+    # folded on the CPU, in full precision: TF32 would blur the check that folding changes nothing
+    stages = copy.deepcopy(nn.Sequential(*net.stages.values())).cpu()
+    trunk, normalise = ready(fold_batch_norms(stages), device, half), Normalise(net.preprocessing, device)
+
+    def features(images: Tensor) -> Tensor:
+        made: Tensor = trunk(normalise(images))
+        return made
+
+    return features
 
 
 @dataclass(frozen=True)
@@ -258,6 +284,60 @@ def _facts(
     if whitening is None:
         return facts
     return {**facts, "margin": None, "dims": whitening.rank, "whitening": whitening.to_dict()}
+
+
+def _runtime(
+    net: PlaceNet,
+    facts: dict[str, Any],
+    device: torch.device,
+    asked: str,
+    there: dict[str, Any],
+    processes: Processes,
+) -> tuple[dict[str, str], OnnxTrunk | None]:
+    """What runs the network, and why not onnxruntime; with the trunk, if it had to be made to know.
+
+    A folder is continued with what it was begun with (`there`).
+    """
+    precision = facts["precision"]
+    if asked == "onnxruntime":
+        _refuse_onnxruntime(device, precision, "`runtime=onnxruntime`")
+    if precision == "int8" and not there:
+        _refuse_onnxruntime(device, precision, "`precision=int8` needs onnxruntime")
+        if asked == "torch":
+            raise InputError("`precision=int8` needs onnxruntime; leave out `runtime=torch`")
+        asked = "onnxruntime"
+    if there and asked in ("auto", there.get("runtime", "torch")):
+        return {key: there[key] for key in ("runtime", "runtime_note") if key in there}, None
+    possible = device.type == "cpu" and precision != "bf16"
+    if there or asked == "torch" or not possible:
+        return {"runtime": "torch" if asked == "auto" else asked, "runtime_note": ""}, None
+    if asked == "onnxruntime":
+        trunk, fault = _trunks(net, processes, precision, None, f"`runtime={asked}`, `precision={precision}`")
+    else:
+        trunk, fault = _trunks(net, processes, precision, facts["images"])
+    return {"runtime": "torch" if trunk is None else "onnxruntime", "runtime_note": fault}, trunk
+
+
+def _trunks(
+    net: PlaceNet, processes: Processes, precision: str, images: int | None, needed_by: str | None = None
+) -> tuple[OnnxTrunk | None, str]:
+    """The trunk in onnxruntime, in every process or in none, and why not."""
+    trunk, mine = None, ""
+    try:
+        trunk = trunk_for(net, images, precision)
+    except NoGraphError as error:
+        mine = str(error)
+    fault = next((fault for fault in processes.gathered(mine) if fault), "")
+    if fault and needed_by is not None:
+        raise InputError(f"{needed_by}, and {fault}")
+    return (None if fault else trunk), fault
+
+
+def _refuse_onnxruntime(device: torch.device, precision: str, what: str) -> None:
+    if device.type != "cpu":
+        raise InputError(f"{what}, which runs on the processor here; pass `device=cpu`")
+    if precision == "bf16":
+        raise InputError(f"{what}, which does not compute in bf16 here; pass `precision=32`")
 
 
 def _refuse_bad(bad: dict[int, str], out: str | Path | None, on_bad_image: str) -> None:

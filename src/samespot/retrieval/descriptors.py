@@ -38,8 +38,9 @@ class Descriptors:
     """(n, d) float32 or float16 `vectors`, a memory map where there is a folder.
 
     `meta` says what made them: `model` (digest of its weights), `backbone`, `pool`, `preprocessing`, `margin`,
-    `places` (digest of the table), `images`, `dims`, `dtype`, `precision`, `whitening` where they are whitened by the
-    model's own, and under `bad` why the images of the all-zero rows could not be read: {row as text: reason}.
+    `places` (digest of the table), `images`, `dims`, `dtype`, `precision`, `runtime` (torch or onnxruntime, and in
+    `runtime_note` why not onnxruntime on a processor), `whitening` where they are whitened by the model's own, and
+    under `bad` why the images of the all-zero rows could not be read: {row as text: reason}.
     """
 
     folder: Path | None

@@ -9,6 +9,7 @@ from samespot.images.options import PANEL, RunningOptions
 from samespot.options import option
 
 Dtype = Literal["float32", "float16"]
+Runtime = Literal["auto", "torch", "onnxruntime"]
 
 
 @dataclass(frozen=True)
@@ -23,3 +24,9 @@ class DescribeOptions(RunningOptions):
         panel=PANEL,
     )
     dtype: Dtype = option("float32", "Number format of the descriptors on disk.", panel=PANEL)
+    runtime: Runtime = option(
+        "auto",
+        "What runs the network. auto: on a CPU, from some hundreds of images on, onnxruntime, whose export is kept;"
+        " else torch.",
+        panel=PANEL,
+    )

@@ -333,6 +333,8 @@ class TrainingOptions(RunningOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.precision == "int8":
+            raise InputError("`precision=int8` is for describing; train with 32 or bf16")
         if self.batches == AUTO:
             self._set("batches", self.objective.batches)
         strategy_named(self.batches)
