@@ -19,7 +19,7 @@ class Shipped:
     white_dims: int  # of its whitening
     image_size: tuple[int, int]
     parameters: int
-    images_per_second: float | None  # through `describe` on two cores, where it was measured
+    images_per_second: float | None  # through `describe` on two cores, see docs/benchmarks.md
 
     @property
     def folder(self) -> Path:
@@ -28,6 +28,6 @@ class Shipped:
 
 SHIPPED = {
     DEFAULT_MODEL: Shipped(
-        DEFAULT_MODEL, "efficientnet_lite0", "multi", 1888, 256, (192, 256), 3_371_009, None
+        DEFAULT_MODEL, "efficientnet_lite0", "multi", 1888, 256, (192, 256), 3_371_009, 175.0
     )
 }
