@@ -38,3 +38,15 @@ def test_the_wheel_works_in_a_clean_environment(tmp_path):
     assert json.loads((tmp_path / "town.json").read_text())["images"] == 24
     look = "from importlib.resources import files; print((files('samespot.figures') / 'page/report.html').is_file())"
     assert run(home / "bin" / "python", "-c", look, env=clean, cwd=tmp_path).strip() == "True"
+    described = [
+        "describe",
+        "samespot-lite",
+        "town",
+        "--out",
+        "described",
+        "--whiten",
+        "--json",
+        "described.json",
+    ]
+    run(home / "bin" / "samespot", *described, env={**clean, "HF_HUB_OFFLINE": "1"}, cwd=tmp_path)
+    assert json.loads((tmp_path / "described.json").read_text())["dims"] == 256
