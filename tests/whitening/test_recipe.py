@@ -48,7 +48,7 @@ def test_several_each_once():
         (":damped", "'' is not a number of dims"),
         ("x:damped", "'x' is not a number of dims"),
         ("256:moon", "is not a way to whiten"),
-        ("256:damped=", "the damping '' is no number"),
+        ("256:damped=", "the damping '' is not a number"),
         ("256:damped=-1", "the damping '-1' is not a number of at least 0"),
         ("256:damped=nan", "the damping 'nan'"),
         ("256:model=1", "is not a way to whiten"),

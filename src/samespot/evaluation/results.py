@@ -139,7 +139,7 @@ class Evaluation:
 
     @classmethod
     def load(cls, path: str | Path) -> Evaluation:
-        """Read what `save` wrote; a folder means the `evaluation.json` in it, or for a run folder the one in `evaluation/`."""
+        """Read what `save` wrote; a folder means its `evaluation.json`, a run folder the one in `evaluation/`."""
         path = evaluation_file(path)
         try:
             content = json.loads(path.read_text(encoding="utf-8"))

@@ -312,7 +312,7 @@ class Within(_ByPosition):
 @dataclass(frozen=True)
 class SoftDistance(_ByPosition):
     """Soft labels by distance alone, ψ = 1 / (1 + exp(steepness · (distance − metres))): 0.5 at `metres` [m], falling
-    by `steepness` [1/m]. Anything below `FAINT` is 0. Headings do not matter."""
+    at `steepness` [1/m]. Anything below `FAINT` is 0. Headings do not matter."""
 
     metres: float = METRES
     steepness: float = STEEPNESS

@@ -397,7 +397,7 @@ class TrainingOptions(RunningOptions):
     def of(cls, typed: Mapping[str, Any], start: Self | None = None) -> Self:
         """What a user gave, on top of `start` (of a preset) or the defaults.
 
-        It overrides what those say. An option that was given and would do nothing is refused.
+        Where those contradict it, they give way. An option that was given and would do nothing is refused.
         """
         refuse_unknown(typed, cls)
         rivals = {"epochs": "steps", "drop_pairs": "drop_epochs", "drop_epochs": "drop_pairs"}

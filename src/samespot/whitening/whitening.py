@@ -88,7 +88,8 @@ class Whitening:
 
         damping: a share of the mean variance, or "auto", which is 3; `choose_damping` finds what suits a map. most:
         how many of the strongest axes to find and keep; all by default. Of more than `MOST_IMAGES` images with more
-        dims than that, only that many are drawn, always the same ones. device: "cpu" or "cuda", for this and for whitening.
+        dims than that, only that many are drawn, always the same ones. device: "cpu" or "cuda", for this and for
+        whitening.
         """
         share = checked_damping(damping)
         found = principal_axes(descriptors, fitted_on, most, progress, device)
@@ -240,7 +241,8 @@ class Whitening:
             raise InputError(f"whitening to {dims} dims: give at least 1")
         if dims > self.rank and (not self.images or self.rank < min(self.images - 1, self.dims)):
             raise InputError(
-                f"{dims} dims asked for, but the whitening ({self.fitted_on}) has {self.rank}; ask for at most {self.rank}"
+                f"{dims} dims asked for, but the whitening ({self.fitted_on}) has {self.rank}; "
+                f"ask for at most {self.rank}"
             )
         if dims > self.rank:
             raise InputError(
