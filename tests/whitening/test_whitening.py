@@ -192,9 +192,9 @@ def test_broken_files_are_refused(tmp_path):
     refused("do not fit", {"mean": np.zeros(15)})
     refused("do not fit", {"axes": np.eye(16)[:12].copy()})
     refused("do not fit", {"variances": np.ones((16, 1))})
-    refused("cannot be", {"variances": np.zeros(16)})
-    refused("cannot be", {"variances": np.arange(1.0, 17.0)})
-    refused("cannot be", {"mean": np.full(16, np.nan)})
+    refused("impossible", {"variances": np.zeros(16)})
+    refused("impossible", {"variances": np.arange(1.0, 17.0)})
+    refused("impossible", {"mean": np.full(16, np.nan)})
     refused("not a whitening", about={**about, "format": "else"})
     refused("not a whitening", about=None)
     refused("lacks 'images'", about={k: v for k, v in about.items() if k != "images"})
@@ -306,7 +306,7 @@ def test_a_published_projection_is_expressed_exactly(orthogonal, tmp_path):
     [
         (np.array([[1.0, 0, 0], [1.0, 0, 0]]), "depend on one another"),
         (np.array([[1.0, 0, 0], [0.0, 0, 0]]), "no row of zeros"),
-        (np.ones((3, 2)), "no whitening"),
+        (np.ones((3, 2)), "not a whitening"),
     ],
 )
 def test_projections_that_are_no_whitening_are_refused(weight, match):
