@@ -651,7 +651,7 @@ def test_protocols_are_listed_and_explained(samespot, tmp_path):
         ("evaluate HERE --map HERE/map.csv", "no model here"),
         ("evaluate nosuch-gem --map HERE/map.csv", "nosuch"),
         ("evaluate MODEL --map HERE/none.csv", "no such file"),
-        ("evaluate MODEL --map HERE/map.csv --whiten 0", "--whiten '0': '0' is no number of dims"),
+        ("evaluate MODEL --map HERE/map.csv --whiten 0", "--whiten '0': '0' is not a number of dims"),
         ("evaluate MODEL --map HERE/map.csv --whiten 4,x", "--whiten '4,x'"),
         ("evaluate MODEL --map HERE/map.csv --whiten 4 --whiten-on train", "--whiten-on train needs --train"),
         ("evaluate MODEL --map HERE/map.csv --whiten 4 --whiten-on moon", "--whiten-on 'moon' is unknown"),

@@ -181,9 +181,9 @@ def test_learning_needs_places_and_a_rule(world):
     [
         ({"whiten": "4:learned"}, "`whiten=4:learned` needs `train`, the places to learn it on"),
         ({"whiten": "model", "whiten_on": "map"}, "`whiten_on` has no effect on a learned whitening or the"),
-        ({"whiten": "4:dampened"}, "`whiten` '4:dampened': '4:dampened' is no way to whiten; write SIZE"),
-        ({"whiten": [4, "x"]}, "`whiten` 'x' is no way to whiten"),
-        ({"whiten": 2.5}, "`whiten` 2.5 is no way to whiten"),
+        ({"whiten": "4:dampened"}, "`whiten` '4:dampened': '4:dampened' is not a way to whiten; write SIZE"),
+        ({"whiten": [4, "x"]}, "`whiten` 'x' is not a way to whiten"),
+        ({"whiten": 2.5}, "`whiten` 2.5 is not a way to whiten"),
     ],
 )
 def test_wishes_that_cannot_be(given, says):

@@ -81,15 +81,15 @@ OPTIONS = {
     ),
     "whiten to 0": (
         ["--map", "PLACES", "--whiten", "0"],
-        "--whiten '0': '0' is no number of dims; write SIZE, SIZE:damped,",
+        "--whiten '0': '0' is not a number of dims; write SIZE, SIZE:damped,",
     ),
     "whiten to words": (
         ["--map", "PLACES", "--whiten", "a,b"],
-        "--whiten 'a,b': 'a' is no way to whiten; write SIZE, SIZE:damped,",
+        "--whiten 'a,b': 'a' is not a way to whiten; write SIZE, SIZE:damped,",
     ),
     "whiten to nothing": (
         ["--map", "PLACES", "--whiten", ""],
-        "--whiten '': '' is no way to whiten; write SIZE, SIZE:damped,",
+        "--whiten '': '' is not a way to whiten; write SIZE, SIZE:damped,",
     ),
     "whiten to more than there is": (
         ["--map", "PLACES", "--whiten", "64"],
@@ -101,11 +101,11 @@ OPTIONS = {
     ),
     "whiten to an unknown way": (
         ["--map", "PLACES", "--whiten", "4:dampened"],
-        "--whiten '4:dampened': '4:dampened' is no way to whiten; write SIZE,",
+        "--whiten '4:dampened': '4:dampened' is not a way to whiten; write SIZE,",
     ),
     "whiten with less than no damping": (
         ["--map", "PLACES", "--whiten", "4:damped=-1"],
-        "--whiten '4:damped=-1': the damping '-1' is no number of at least 0",
+        "--whiten '4:damped=-1': the damping '-1' is not a number of at least 0",
     ),
     "whiten by a model that has no whitening": (
         ["--map", "PLACES", "--whiten", "model"],

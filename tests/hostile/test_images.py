@@ -219,11 +219,11 @@ WORDS = {
     ),
     "no size": (
         ["describe", "resnet50-gem@huge", "PLACES"],
-        "resnet50-gem@huge: 'huge' is no size of images; write for example",
+        "resnet50-gem@huge: 'huge' is not an image size; write for example",
     ),
     "size 0": (
         ["describe", "resnet50-gem@0x0", "PLACES"],
-        "resnet50-gem@0x0: '0x0' is no size of images; write for example",
+        "resnet50-gem@0x0: '0x0' is not an image size; write for example",
     ),
     "size of gigapixels": (
         ["describe", f"{'test_resnet.r160_in1k'}-gem@100000x100000", "PLACES"],

@@ -73,7 +73,7 @@ CALLS = {
     ),
     "whitening to many dims": (
         lambda w: Whitening.fit(np.eye(4), "x")(np.eye(4), 9),
-        "9 dims asked, but the 4 images that it was fitted on span only 3; ask",
+        "9 dims asked for, but the 4 images that it was fitted on span only 3; ask",
     ),
     "whitening of other dims": (
         lambda w: Whitening.fit(np.eye(4), "x")(np.eye(3), 2),
@@ -241,15 +241,15 @@ CALLS = {
     ),
     "whiten to None": (
         lambda w: samespot.evaluate(w.model, map=w.places, whiten=None),
-        "`whiten` None is no way to whiten; write ",
+        "`whiten` None is not a way to whiten; write ",
     ),
     "whiten to one and a half": (
         lambda w: samespot.evaluate(w.model, map=w.places, whiten=1.5),
-        "`whiten` 1.5 is no way to whiten; write ",
+        "`whiten` 1.5 is not a way to whiten; write ",
     ),
     "whiten to True": (
         lambda w: samespot.evaluate(w.model, map=w.places, whiten=[32, True]),
-        "`whiten` True is no way to whiten; write ",
+        "`whiten` True is not a way to whiten; write ",
     ),
     "train for True steps": (
         lambda w: samespot.train(w.places, w.labels, steps=True),

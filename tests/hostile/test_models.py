@@ -67,10 +67,10 @@ PICKLES = {
     "cut off": (cut, "cannot be read as a torch checkpoint; it is damaged or of another kind,"),
     "a list": (saved([torch.zeros(2)]), "no named tensors in it; expected a state dict"),
     "a tensor": (saved(torch.zeros(2)), "no named tensors in it; expected a state dict"),
-    "numbers": (saved({"a": 1.0}), "these entries are no named tensors: a; expected a state dict"),
+    "numbers": (saved({"a": 1.0}), "these entries are not named tensors: a; expected a state dict"),
     "names of numbers": (
         saved({1: torch.zeros(2)}),
-        "these entries are no named tensors: 1; expected a state dict",
+        "these entries are not named tensors: 1; expected a state dict",
     ),
     "an empty dictionary": (saved({}), "no named tensors in it; expected a state dict"),
     "another network": (
@@ -192,7 +192,7 @@ MODELS = {
     ),
     "network of a number": (
         config(timm=7),
-        "config.json: timm is 7, which it cannot be; copy the folder again",
+        "config.json: timm is 7, which is not valid; copy the folder again",
     ),
     "unknown pooling": (
         config(pool="mean"),
@@ -200,19 +200,19 @@ MODELS = {
     ),
     "pooling of a list": (
         config(pool=["gem"]),
-        "config.json: pool is ['gem'], which it cannot be; copy the folder again",
+        "config.json: pool is ['gem'], which is not valid; copy the folder again",
     ),
     "margin of words": (
         config(margin="wide"),
-        "config.json: margin is 'wide', which it cannot be; copy the folder again",
+        "config.json: margin is 'wide', which is not valid; copy the folder again",
     ),
     "margin of nothing": (
         config(margin=None),
-        "config.json: margin is None, which it cannot be; copy the folder again",
+        "config.json: margin is None, which is not valid; copy the folder again",
     ),
     "negative margin": (
         config(margin=-1),
-        "config.json: margin is -1, which it cannot be; copy the folder again",
+        "config.json: margin is -1, which is not valid; copy the folder again",
     ),
     "too many blocks": (
         config(train_blocks=99),
@@ -241,7 +241,7 @@ MODELS = {
     ),
     "preprocessing of a list": (
         config(preprocessing=[1]),
-        "config.json: preprocessing is [1], which it cannot be; copy the folder",
+        "config.json: preprocessing is [1], which is not valid; copy the folder",
     ),
     "size of gigapixels": (
         preprocessing(size=[100_000, 100_000]),
@@ -249,11 +249,11 @@ MODELS = {
     ),
     "notes of a number": (
         config(notes=7),
-        "config.json: notes is 7, which it cannot be; copy the folder again",
+        "config.json: notes is 7, which is not valid; copy the folder again",
     ),
     "training of a list": (
         config(training=[1]),
-        "config.json: training is [1], which it cannot be; copy the folder again",
+        "config.json: training is [1], which is not valid; copy the folder again",
     ),
     "no weights": (
         lambda f: (f / "model.safetensors").unlink(),

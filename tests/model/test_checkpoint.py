@@ -160,7 +160,7 @@ def test_wrapped_and_parallel_checkpoints_are_unwrapped(tmp_path, wrapper, prefi
 @pytest.mark.parametrize(
     ("content", "match"),
     [
-        ({"a": torch.zeros(1), "b": "text"}, "no named tensors: b"),
+        ({"a": torch.zeros(1), "b": "text"}, "not named tensors: b"),
         ([1, 2], "no named tensors"),
         ({}, "no named tensors"),
     ],

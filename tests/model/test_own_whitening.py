@@ -75,7 +75,7 @@ def test_another_one_is_refused(net, tmp_path):
     net.save(tmp_path)
     net.whitening.damped(1).save(tmp_path / FILE)
     with pytest.raises(
-        InputError, match=f"{FILE}: not the whitening that config.json tells of; copy the folder"
+        InputError, match=f"{FILE}: not the whitening that config.json names; copy the folder"
     ):
         load_model(tmp_path)
     (tmp_path / FILE).unlink()
@@ -83,7 +83,7 @@ def test_another_one_is_refused(net, tmp_path):
         load_model(tmp_path)
     config = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps({**config, "whitening": "yes"}))
-    with pytest.raises(InputError, match="whitening is 'yes', which it cannot be"):
+    with pytest.raises(InputError, match="whitening is 'yes', which is not valid"):
         load_model(tmp_path)
 
 

@@ -86,10 +86,10 @@ def test_more_dims_than_the_images_span_are_refused():
     assert w.rank == 29
     assert w(descriptors(3, 64), 29).shape == (3, 29)
     with pytest.raises(
-        InputError, match="30 dims asked, but the 30 images that it was fitted on span only 29"
+        InputError, match="30 dims asked for, but the 30 images that it was fitted on span only 29"
     ):
         w(descriptors(3, 64), 30)
-    with pytest.raises(InputError, match="64 dims asked"):
+    with pytest.raises(InputError, match="64 dims asked for"):
         w.sweep(descriptors(3, 64), [16, 64])
     with pytest.raises(InputError, match="at least 1"):
         w(descriptors(3, 64), 0)
@@ -192,9 +192,9 @@ def test_broken_files_are_refused(tmp_path):
     refused("do not fit", {"mean": np.zeros(15)})
     refused("do not fit", {"axes": np.eye(16)[:12].copy()})
     refused("do not fit", {"variances": np.ones((16, 1))})
-    refused("cannot be", {"variances": np.zeros(16)})
-    refused("cannot be", {"variances": np.arange(1.0, 17.0)})
-    refused("cannot be", {"mean": np.full(16, np.nan)})
+    refused("impossible", {"variances": np.zeros(16)})
+    refused("impossible", {"variances": np.arange(1.0, 17.0)})
+    refused("impossible", {"mean": np.full(16, np.nan)})
     refused("not a whitening", about={**about, "format": "else"})
     refused("not a whitening", about=None)
     refused("lacks 'images'", about={k: v for k, v in about.items() if k != "images"})
@@ -297,7 +297,7 @@ def test_a_published_projection_is_expressed_exactly(orthogonal, tmp_path):
     order = np.argsort(np.linalg.norm(weight, axis=1))
     np.testing.assert_allclose(w(x, 6), theirs[:, order], atol=1e-6)
     np.testing.assert_allclose(w.axes @ w.mean * np.sqrt(1 / w.variances), -bias[order], rtol=1e-6, atol=1e-7)
-    with pytest.raises(InputError, match=r"7 dims asked, but the whitening \(theirs\) has 6"):
+    with pytest.raises(InputError, match=r"7 dims asked for, but the whitening \(theirs\) has 6"):
         w(x, 7)
 
 
@@ -306,7 +306,7 @@ def test_a_published_projection_is_expressed_exactly(orthogonal, tmp_path):
     [
         (np.array([[1.0, 0, 0], [1.0, 0, 0]]), "depend on one another"),
         (np.array([[1.0, 0, 0], [0.0, 0, 0]]), "no row of zeros"),
-        (np.ones((3, 2)), "no whitening"),
+        (np.ones((3, 2)), "not a whitening"),
     ],
 )
 def test_projections_that_are_no_whitening_are_refused(weight, match):

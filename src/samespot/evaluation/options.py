@@ -20,7 +20,7 @@ _OWN, _PROTOCOL = "Your own tables", "Options of a protocol"
 
 @dataclass(frozen=True)
 class EvaluateOptions(MapPart, ReadOptions):
-    """What to measure: a named protocol, or tables of one's own. In Python, a table may also be a `Places`."""
+    """What to measure: a named protocol, or tables of your own. In Python, a table may also be a `Places`."""
 
     protocol: str | None = option(
         None,

@@ -128,7 +128,7 @@ class Evaluation:
         }
 
     def to_json(self) -> Any:
-        """As plain json: no arrays, and null for what is no number."""
+        """As plain json: no arrays, and null for what is not a number."""
         return as_json(self.to_dict())
 
     def save(self, path: Path) -> Path:
@@ -139,7 +139,7 @@ class Evaluation:
 
     @classmethod
     def load(cls, path: str | Path) -> Evaluation:
-        """Read what `save` wrote; a folder means the `evaluation.json` in it, of a run folder that in `evaluation/`."""
+        """Read what `save` wrote; a folder means its `evaluation.json`, a run folder the one in `evaluation/`."""
         path = evaluation_file(path)
         try:
             content = json.loads(path.read_text(encoding="utf-8"))

@@ -84,9 +84,9 @@ def evaluate(
     progress: Progress | None = None,
     **options: Any,
 ) -> Evaluated:
-    """Measure a model by a named protocol, or on one's own tables, with confidence intervals.
+    """Measure a model by a named protocol, or on your own tables, with confidence intervals.
 
-    model: a network, a model or run folder, the name of a network (see `load_model`). protocol: see
+    model: a network, a model or run folder, or the name of a model (see `load_model`). protocol: see
     `samespot protocols`; or give `map=`, `queries=` and what is right, such as `within="25m,40deg"`; tables are paths
     or `Places`. out: a folder for results, matches and descriptors; a second call with the same folder does not
     describe again. options: fields of `EvaluateOptions`, `DescribeOptions` and `RerankOptions`.

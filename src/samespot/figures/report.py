@@ -37,7 +37,7 @@ def report(
     """One self-contained html page about some runs, the first compared with the others.
 
     runs: run folders, evaluation folders or files, or what `train` and `evaluate` returned; one or a list. With t-SNE
-    and activation maps where models, photos and descriptors are there.
+    and activation maps if models, photos and descriptors are available.
     """
     from samespot.figures.report_networks import activations_of, differences_of
 

@@ -160,7 +160,7 @@ def _tensors_in(content: Any, path: Path) -> dict[str, Tensor]:
     ]
     if strange:
         raise InputError(
-            f"{path}: these entries are no named tensors: {listed(strange)}; expected a state dict"
+            f"{path}: these entries are not named tensors: {listed(strange)}; expected a state dict"
         )
     if all(name.startswith("module.") for name in content):
         return {name.removeprefix("module."): tensor for name, tensor in content.items()}

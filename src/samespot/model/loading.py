@@ -26,11 +26,11 @@ def load_model(
     """A model or run folder, what `train` returned, or a model by name, ready to describe images.
 
     Names are samespot-lite, which comes with samespot, those of published models (megaloc, eigenplaces-resnet18-512),
-    and those of off-the-shelf networks (backbone and pooling: resnet50-gem), with another size of images after an @:
-    vgg16-gap@224x224. `list_models` lists them. A network is given back as it is.
+    and those of off-the-shelf networks (backbone and pooling: resnet50-gem), optionally with an image size after an @:
+    vgg16-gap@224x224. `list_models` lists them. A network is returned as it is.
 
     weights: a file with the weights of a model by name, as its authors publish it, instead of the one in the cache
-    progress: told how far a download is
+    progress: told how far a download has got
     """
     if isinstance(model, PlaceNet):
         _refuse_weights(weights, "a network")
@@ -81,7 +81,7 @@ def _size(name: str, words: str, size: str) -> tuple[int, int]:
         return parse_size(size)
     except ValueError:
         raise InputError(
-            f"{name}: {size!r} is no size of images; write for example {words}@224x224"
+            f"{name}: {size!r} is not an image size; write for example {words}@224x224"
         ) from None
 
 

@@ -253,7 +253,7 @@ def _mean_colour(net: Any, path: Path) -> tuple[float, float, float]:
 def _whitening_from_matlab(weights: list[NDArray[np.float32]], clusters: int, path: Path) -> Projection:
     if len(weights) != 2 or weights[0].shape[-1] != weights[1].size or weights[0].shape[-2] % clusters:
         shapes = ", ".join(str(array.shape) for array in weights)
-        raise InputError(f"{path}: the layer after VLAD is no whitening with a bias, but {shapes}")
+        raise InputError(f"{path}: the layer after VLAD is not a whitening with a bias, but {shapes}")
     inputs, dims = weights[0].shape[-2:]
     # component d of cluster k is at d · clusters + k there
     by_channel = weights[0].reshape(inputs // clusters, clusters, dims)

@@ -58,12 +58,12 @@ class PlaceNet(nn.Module):
     weights: a .safetensors or .pth file with torchvision's or timm's names, instead of `pretrained`
     train_blocks: how many of the last stages are trained (0, 1, 2, ... or "all"); see `backbone` for what
         a stage is. The weights of the pooling (p of GeM, the clusters of NetVLAD, ...) are always trained.
-    image_size: (height, width) [pixels] that images are brought to
+    image_size: (height, width) [pixels] that images are resized to
     margin: the loss's margin τ, which also turns a distance into a predicted overlap
-    update_statistics: whether the batch norms of trained stages learn new means and variances. Off, so that
-        a batch in parts, or on several GPUs, gives the gradient of the whole batch. Frozen stages never do.
+    update_statistics: whether the batch norms of trained stages learn new means and variances. Off by default, so
+        that a batch in parts, or on several GPUs, gives the gradient of the whole batch. Frozen stages never do.
 
-    `notes` says what a reader of the model should know; `facts` is free room for training facts; `whitening` is one
+    `notes` says what a user of the model should know; `facts` has room for facts about training; `whitening` is one
     that was fitted for this network. All are saved with the model. The network itself does not whiten.
     """
 
@@ -271,7 +271,7 @@ class PlaceNet(nn.Module):
 
     @classmethod
     def load(cls, folder: str | Path, device: str | torch.device = "cpu") -> Self:
-        """Read a model folder; the network comes in eval mode."""
+        """Read a model folder; the network is in eval mode."""
         tensors, config = read_folder(folder)
         net = cls._from_config(config, folder)
         wrong = misfits({name: tensor.shape for name, tensor in net.state_dict().items()}, tensors)
@@ -336,7 +336,7 @@ def _check_types(config: dict[str, Any], folder: str | Path) -> None:
     wrong = [name for name, holds in right.items() if not holds]
     if wrong:
         raise InputError(
-            f"{folder}: config.json: {wrong[0]} is {config[wrong[0]]!r}, which it cannot be; copy the folder again"
+            f"{folder}: config.json: {wrong[0]} is {config[wrong[0]]!r}, which is not valid; copy the folder again"
         )
 
 
@@ -348,7 +348,7 @@ def _whitening_in(folder: Path, config: dict[str, Any], dims: int) -> Whitening 
     whitening = Whitening.load(folder / WHITENING)
     if whitening.digest() != told.get("digest") or whitening.dims != dims:
         raise InputError(
-            f"{folder / WHITENING}: not the whitening that config.json tells of; copy the folder again"
+            f"{folder / WHITENING}: not the whitening that config.json names; copy the folder again"
         )
     return whitening
 

@@ -137,8 +137,8 @@ class GroundRule(Rule):
 class Sectors(GroundRule):
     """Graded 2D labels: opening angle [deg], radius [m], measure (see `sector_overlap`).
 
-    unknown_heading: a camera of unknown heading is an error, or with "disk" sees all around.
-    panoramas: see all around, or with "sector" only along their heading.
+    unknown_heading: a camera of unknown heading is an error, or with "disk" sees in all directions.
+    panoramas: see in all directions, or with "sector" only along their heading.
     """
 
     theta: float = THETA
@@ -161,7 +161,7 @@ class Sectors(GroundRule):
         return 2.0 * self.radius
 
     def openings(self, table: Places) -> Floats:
-        """(n,) opening angle of each camera [deg]: 360 for those that see all around."""
+        """(n,) opening angle of each camera [deg]: 360 for those that see in all directions."""
         import numpy as np
 
         around = np.isnan(table.positions[:, 2])
@@ -311,8 +311,8 @@ class Within(_ByPosition):
 
 @dataclass(frozen=True)
 class SoftDistance(_ByPosition):
-    """Soft labels by the distance alone, ψ = 1 / (1 + exp(steepness · (distance − metres))): 0.5 so far apart [m],
-    falling so fast [1/m]. What is fainter than `FAINT` is 0. Headings do not matter."""
+    """Soft labels by distance alone, ψ = 1 / (1 + exp(steepness · (distance − metres))): 0.5 at `metres` [m], falling
+    at `steepness` [1/m]. Anything below `FAINT` is 0. Headings do not matter."""
 
     metres: float = METRES
     steepness: float = STEEPNESS

@@ -42,7 +42,7 @@ def sector_overlap(
     a, b: (..., 3) easting, northing [m], heading [deg, clockwise from north]; they broadcast.
     theta: opening angle [deg] in (0, 360]; radius: how far a camera sees [m]. Each a number or an array that
     broadcasts with the pairs; `theta_b` and `radius_b` are those of `b` where they differ from `a`'s.
-    measure: "overlap", the shared area over the area of one sector (of the smaller, if they are unlike), or
+    measure: "overlap", the shared area over the area of one sector (of the smaller one, if they differ), or
     "iou", the shared area over that of the union. An unknown (NaN) position or heading gives NaN.
     """
     check_choice("measure", measure, get_args(Measure))

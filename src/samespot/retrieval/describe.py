@@ -58,14 +58,14 @@ def describe(
     progress: Progress | None = None,
     **options: Any,
 ) -> Descriptors:
-    """Descriptors of all images of a table, in the folder `out`, or in memory without one.
+    """One descriptor per image of a table, in the folder `out`, or in memory without one.
 
     whiten: by the model's own whitening, to all dims that it has. options: fields of `DescribeOptions`. progress:
     given ("describing", images done, images).
 
-    A folder that was begun with the same model, whitening, places, precision and dtype is continued; a finished one
-    is opened, and no image is read. On a CPU the result is the same to the last bit whether it was interrupted or
-    not: with `precision="auto"` and `runtime="auto"` a folder keeps what it was begun with. With
+    An interrupted folder resumes where it left off if model, whitening, places, precision and dtype are the same; a
+    finished one is opened, and no image is read. On a CPU the result is bit-identical whether it was interrupted or
+    not: with `precision="auto"` and `runtime="auto"` a folder keeps what it was started with. With
     `on_bad_image="skip"`, the row of an image that cannot be read is zero, and `meta["bad"]` says why.
     """
     asked = DescribeOptions.of(options)

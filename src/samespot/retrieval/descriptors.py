@@ -39,7 +39,7 @@ class Descriptors:
 
     `meta` says what made them: `model` (digest of its weights), `backbone`, `pool`, `preprocessing`, `margin`,
     `places` (digest of the table), `images`, `dims`, `dtype`, `precision`, `runtime` (torch or onnxruntime, and in
-    `runtime_note` why not onnxruntime on a processor), `whitening` where they are whitened by the model's own, and
+    `runtime_note` why not onnxruntime on a CPU), `whitening` if they are whitened by the model's own, and
     under `bad` why the images of the all-zero rows could not be read: {row as text: reason}.
     """
 

@@ -26,7 +26,7 @@ class DescribeOptions(RunningOptions):
     dtype: Dtype = option("float32", "Number format of the descriptors on disk.", panel=PANEL)
     runtime: Runtime = option(
         "auto",
-        "What runs the network. auto: on a CPU, from some hundreds of images on, onnxruntime, whose export is kept;"
+        "What runs the network. auto: on a CPU with several hundred images or more, onnxruntime, whose export is kept;"
         " else torch.",
         panel=PANEL,
     )

@@ -73,10 +73,10 @@ def search(
 ) -> Found:
     """The k map rows (m, d) nearest to each query (q, d) by Euclidean distance, whatever the size of the map.
 
-    Arrays of numpy, or tensors of torch on the CPU.
+    Takes numpy arrays, or torch tensors on the CPU.
     All-zero map rows (unreadable images) are never returned, and an all-zero query finds nothing. `excluded` keeps
     pairs out (see `exclusion`). device: "auto" (a GPU if there is one), "cpu", "cuda". Memory beyond the arrays
-    themselves stays within some hundred megabytes; memory-mapped arrays are read block by block. Neither the device,
+    themselves stays within a few hundred megabytes; memory-mapped arrays are read block by block. Neither the device,
     the engine nor the block size changes the result.
     """
     queries, places = as_array(queries, "queries"), as_array(places, "map")

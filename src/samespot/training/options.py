@@ -208,8 +208,8 @@ class TrainingOptions(RunningOptions):
     )
     loss_dims: int = option(
         0,
-        "Batches of all pairs: compare descriptors whitened to so many dims, as the network would be before it "
-        "learns; 0: as they are.",
+        "Batches of all pairs: compare descriptors whitened to this many dims, by the network's statistics before "
+        "training; 0: as they are.",
         least=0,
         panel=_BATCHES,
     )
@@ -236,7 +236,7 @@ class TrainingOptions(RunningOptions):
     panoramas: bool = option(True, "Learn from panoramas, too.", panel=_BATCHES)
     apart: float = option(
         0.0,
-        "Never pair photos taken less than so many seconds apart: they are too easy.",
+        "Never pair photos taken less than this many seconds apart: such pairs are too easy.",
         least=0,
         panel=_BATCHES,
     )
@@ -397,7 +397,7 @@ class TrainingOptions(RunningOptions):
     def of(cls, typed: Mapping[str, Any], start: Self | None = None) -> Self:
         """What a user gave, on top of `start` (of a preset) or the defaults.
 
-        What those say the other way round gives way. What was given and would do nothing is refused.
+        Where those contradict it, they give way. An option that was given and would do nothing is refused.
         """
         refuse_unknown(typed, cls)
         rivals = {"epochs": "steps", "drop_pairs": "drop_epochs", "drop_epochs": "drop_pairs"}

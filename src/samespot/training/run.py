@@ -47,10 +47,10 @@ def train(
 
     places: a table, or what `open_places` reads; with `preset` the folder of that data set
     labels: of these places, as `label_pairs` gives them, or the folder that `samespot label` wrote; with `preset` the
-        folder of all label folders, and what is absent there is made
+        folder of all label folders; missing labels are made
     resume: resume from the newest complete checkpoint of the run folder
     validation: what to measure recall on; or give `validate` and `validate_map`
-    progress, say: told how far it is, and lines for the reader (settings, notes of the readers, warnings)
+    progress, say: told how far training has got, and lines for the reader (settings, notes of the readers, warnings)
     options: fields of `TrainingOptions` (steps=2000, batches="A", ...) and of `TrainingData` (map, preset, ...)
     """
     if validation is not None:

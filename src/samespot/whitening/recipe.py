@@ -29,7 +29,7 @@ class Recipe:
         if isinstance(word, int) and not isinstance(word, bool):
             word = str(word)
         if not isinstance(word, str):
-            raise InputError(f"{word!r} is no way to whiten; write {GRAMMAR}")
+            raise InputError(f"{word!r} is not a way to whiten; write {GRAMMAR}")
         word = word.strip()
         if word == "auto":
             return cls(AUTO_DIMS, "damped")
@@ -43,9 +43,9 @@ class Recipe:
             or (colon and not way)
             or (equals and how not in ("damped", "learned"))
         ):
-            raise InputError(f"{word!r} is no way to whiten; write {GRAMMAR}")
+            raise InputError(f"{word!r} is not a way to whiten; write {GRAMMAR}")
         if size != "full" and not (size.isdecimal() and int(size) > 0):
-            raise InputError(f"{size!r} is no number of dims; write {GRAMMAR}")
+            raise InputError(f"{size!r} is not a number of dims; write {GRAMMAR}")
         return cls(None if size == "full" else int(size), how, _share(share) if equals else None)  # type: ignore[arg-type]
 
     @property
@@ -73,7 +73,7 @@ def _share(word: str) -> float:
     try:
         return checked_damping(float(word))
     except (ValueError, InputError):
-        raise InputError(f"the damping {word!r} is no number of at least 0") from None
+        raise InputError(f"the damping {word!r} is not a number of at least 0") from None
 
 
 def parse_recipes(words: str) -> tuple[Recipe, ...]:

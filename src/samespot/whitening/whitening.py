@@ -43,7 +43,7 @@ class Whitening:
     max(images, dims) · 2⁻⁵² of the largest. The coordinate of largest magnitude of each axis is positive.
 
     Damping adds `damping` times the mean variance of all axes to each variance before it divides: 0 is PCA whitening,
-    and with more and more of it the descriptors come out as they are, only centred and turned.
+    and the higher it is, the more the descriptors come out as they were, only centred and rotated.
     """
 
     mean: NDArray[np.float64]  # (d,)
@@ -60,12 +60,12 @@ class Whitening:
 
     @property
     def rank(self) -> int:
-        """Dims that it gives at most."""
+        """The most dims it can give."""
         return len(self.variances)
 
     @property
     def dims(self) -> int:
-        """Dims of the descriptors that it takes."""
+        """Dims of the descriptors it takes."""
         return len(self.mean)
 
     @property
@@ -86,9 +86,10 @@ class Whitening:
     ) -> Whitening:
         """Fit to the rows of (n, d) that are not all zero; read twice block by block, summed in float64.
 
-        damping: a share of the mean variance, or "auto", which is 3; `choose_damping` finds what suits a map. Only
-        the `most` strongest axes are found and kept, or all. Of more than `MOST_IMAGES` images with more dims than
-        that, so many are drawn, always the same ones. device: "cpu" or "cuda", for this and for whitening.
+        damping: a share of the mean variance, or "auto", which is 3; `choose_damping` finds what suits a map. most:
+        how many of the strongest axes to find and keep; all by default. Of more than `MOST_IMAGES` images with more
+        dims than that, only that many are drawn, always the same ones. device: "cpu" or "cuda", for this and for
+        whitening.
         """
         share = checked_damping(damping)
         found = principal_axes(descriptors, fitted_on, most, progress, device)
@@ -152,7 +153,7 @@ class Whitening:
         lengths = np.linalg.norm(weight.astype(np.float64, copy=False), axis=1)
         if weight.ndim != 2 or weight.shape[0] > weight.shape[1] or not (lengths > 0).all():
             raise InputError(
-                f"{fitted_on}: a projection of {weight.shape} is no whitening; expected (dims, d) with dims up to d "
+                f"{fitted_on}: a projection of {weight.shape} is not a whitening; expected (dims, d) with dims up to d "
                 "and no row of zeros"
             )
         order = np.argsort(lengths, kind="stable")
@@ -240,17 +241,18 @@ class Whitening:
             raise InputError(f"whitening to {dims} dims: give at least 1")
         if dims > self.rank and (not self.images or self.rank < min(self.images - 1, self.dims)):
             raise InputError(
-                f"{dims} dims asked, but the whitening ({self.fitted_on}) has {self.rank}; ask for at most {self.rank}"
+                f"{dims} dims asked for, but the whitening ({self.fitted_on}) has {self.rank}; "
+                f"ask for at most {self.rank}"
             )
         if dims > self.rank:
             raise InputError(
-                f"{dims} dims asked, but the {self.images} images that it was fitted on span only {self.rank}; "
+                f"{dims} dims asked for, but the {self.images} images that it was fitted on span only {self.rank}; "
                 f"ask for at most {self.rank}, or fit on more images"
             )
         return int(dims)
 
     def digest(self) -> str:
-        """Short name of this very whitening: equal digests mean that descriptors come out equal."""
+        """Short name of exactly this whitening: equal digests mean equal descriptors."""
         digest = hashlib.blake2b(f"{self.kind} {self._added!r}\n".encode(), digest_size=16)
         for name in _TENSORS:
             values = np.ascontiguousarray(getattr(self, name))
@@ -259,7 +261,7 @@ class Whitening:
         return digest.hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
-        """What is to be told of it, as plain json."""
+        """What to report about it, as plain json."""
         return {
             "digest": self.digest(),
             "kind": self.kind,
@@ -354,4 +356,4 @@ def _check_loaded(w: Whitening, path: Path) -> None:
         and (0 <= w.damping < math.inf and 0 <= w._added < math.inf)
     )
     if not sound:
-        raise InputError(f"{path}: the whitening holds values that cannot be; fit it again")
+        raise InputError(f"{path}: the whitening holds impossible values; fit it again")

@@ -108,7 +108,7 @@ def test_weights_are_fetched_once_and_progress_is_told(model, cache, server):
 
 def test_a_download_that_broke_off_goes_on(model, cache, server):
     server.breaks_after = 1_200_000
-    with pytest.raises(InputError, match="broke off after 1 of 3 MB; run it again, it goes on from there"):
+    with pytest.raises(InputError, match="interrupted after 1 of 3 MB; run it again to resume from there"):
         download.local_file(model)
     assert names(cache) == ["weights.pth.etag", "weights.pth.partial"]
     assert download.local_file(model).read_bytes() == CONTENT
@@ -120,7 +120,7 @@ def test_a_download_that_broke_off_goes_on(model, cache, server):
 def test_what_cannot_go_on_starts_again(model, server, change):
     """A server without ranges, and a file that has changed meanwhile."""
     server.breaks_after = 1_200_000
-    with pytest.raises(InputError, match="broke off"):
+    with pytest.raises(InputError, match="interrupted"):
         download.local_file(model)
     for name, value in change.items():
         setattr(server, name, value)

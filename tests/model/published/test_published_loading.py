@@ -97,9 +97,9 @@ def test_absent_files_and_code_are_refused(tmp_path):
 
 REFUSED = {
     "cricavpr": "mixes the images of a batch, so that a descriptor depends on the photos beside it",
-    "megaloc@480x640": "no multiple; write megaloc@476x644",
+    "megaloc@480x640": "not a multiple of that; write megaloc@476x644",
     "mixvpr@480x640": "takes images of 320x320 only, not 480x640",
-    "salad@big": "'big' is no size of images; write for example salad@224x224",
+    "salad@big": "'big' is not an image size; write for example salad@224x224",
     "megalok": "did you mean megaloc",
     "eigenplaces-resnet50-77": "did you mean eigenplaces-resnet50-",
 }

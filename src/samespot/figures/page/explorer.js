@@ -121,7 +121,7 @@ function beginExplorer(photos) {
     if (town.truth) rows.push(["true overlap", town.truth(query, place), "ink", ""]);
     data.runs.forEach((run, i) => {
       const apart = town.distance[i](query, place);
-      rows.push([`${run.name} ψ̂`, town.predicted[i](query, place), run.colour, Number.isFinite(apart) ? `d ${apart.toFixed(3)}` : "photo unread"]);
+      rows.push([`${run.name} ψ̂`, town.predicted[i](query, place), run.colour, Number.isFinite(apart) ? `d ${apart.toFixed(3)}` : "photo not readable"]);
     });
     const list = document.createElement("dl");
     list.className = "bars";

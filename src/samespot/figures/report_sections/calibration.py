@@ -170,8 +170,8 @@ def _acceptance(alike: Runs, runs: Sequence[ReportRun]) -> str:
     ]
     asked = next((at["asked"] for _, _, at in there if at.get("asked")), 0.95)
     caption = (
-        f"What happens if the best match is accepted up to a distance d: {population(alike[0][1])}, each also asked"
-        " with its surroundings taken out of the map, so that the right answer is “not in the map”."
+        f"What happens if the best match is accepted up to a distance d: {population(alike[0][1])}, each asked"
+        " again with its surroundings taken out of the map, so that the right answer is “not in the map”."
     )
     if any(promised(at) for _, _, at in there):
         caption += f" Rings mark the largest distance where at least {100 * asked:g} % of accepted answers are right."

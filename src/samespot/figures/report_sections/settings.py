@@ -42,7 +42,7 @@ def _run(run: ReportRun) -> str:
         body += table(["Option", "Value"], rows, words=f"Training options of {run.name}", kind="options")
     if run.config:
         rest = {name: run.config[name] for name in ("resolved", "sets") if name in run.config}
-        body += f"<h4>What training resolved and learned from</h4>{_json(rest)}" if rest else ""
+        body += f"<h4>What training settled on and learned from</h4>{_json(rest)}" if rest else ""
     if run.evaluation is not None:
         model = {name: value for name, value in run.evaluation.model.items() if name != "training"}
         body += f"<h4>Model</h4>{_json(model)}<h4>Evaluation</h4>{_json(run.evaluation.settings)}"

@@ -32,8 +32,8 @@ MEANING = {
     "R@k": "share of the queries with a right photo among the first k matches",
     "overlap@1": "mean true overlap ψ of a query with its best match, 0 to 100 %",
     "nDCG@10": "how well the first ten matches are ordered by true overlap; 100 is the best possible order",
-    "localised": "share of the queries whose best match lies within so many metres and degrees of the query",
-    "[low, high]": "95 % interval: another draw of as many queries may well have given any value in it",
+    "localised": "share of the queries whose best match lies within the given distance and angle of the query",
+    "[low, high]": "95 % interval: another draw of as many queries might well have given any value in it",
     "better, worse": "the 95 % interval of the difference, query by query, does not contain 0",
     "inconclusive": "the interval contains 0, so chance alone can explain the difference",
 }
@@ -210,7 +210,7 @@ def _scores(group: Runs, metrics: Sequence[str], shown: dict[str, str]) -> str:
     head = ["Run and descriptor", *(esc(name) for name in metrics)]
     words = "All values in percent with their 95 % intervals, over the queries that count."
     if _kinds(group) > 1 and any(variant.whitening for _, one in group for variant in one.variants):
-        words += " Of whitened descriptors the largest size is shown."
+        words += " For whitened descriptors, the largest size is shown."
     return table(head, rows, words="Scores of each run and descriptor", kind="scores") + remark(words)
 
 

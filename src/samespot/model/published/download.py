@@ -1,6 +1,6 @@
 """Weights of published models on this machine: found in a cache, or fetched, whole and once. No torch in here.
 
-A download that breaks off goes on where it stopped. Of several processes one fetches, and the others wait for it.
+An interrupted download resumes where it left off. Of several processes one fetches, and the others wait for it.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _fetch(model: Published, target: Path, progress: Progress) -> None:
                     progress(f"fetching {model.name} [MB]", done // 1_000_000, total // 1_000_000)
     if total is not None and done < total:
         raise InputError(
-            f"{file.address}: broke off after {done / 1e6:,.0f} of {total / 1e6:,.0f} MB; run it again, it goes on "
+            f"{file.address}: interrupted after {done / 1e6:,.0f} of {total / 1e6:,.0f} MB; run it again to resume "
             "from there"
         )
     mark.unlink(missing_ok=True)

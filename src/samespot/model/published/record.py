@@ -65,8 +65,8 @@ class Published:
         if height % self.multiple or width % self.multiple:
             near = "x".join(str(max(1, round(side / self.multiple)) * self.multiple) for side in size)
             raise InputError(
-                f"{self.name} cuts images into patches of {self.multiple} pixels, and {height}x{width} is no multiple; "
-                f"write {self.name}@{near}"
+                f"{self.name} cuts images into patches of {self.multiple} pixels, and {height}x{width} is not "
+                f"a multiple of that; write {self.name}@{near}"
             )
 
 
