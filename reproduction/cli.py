@@ -70,7 +70,7 @@ def figures(typed: dict[str, Any]) -> Any:
 def model(typed: dict[str, Any]) -> Any:
     """Train the model that comes with samespot again: rendered towns, their true overlap, and ImageNet's start.
 
-    On a GPU and 16 cores it takes about ten minutes. An interrupted call resumes where it left off.
+    Meant for a GPU. An interrupted call resumes where it left off.
     """
     from reproduction.shipped import train_shipped
 

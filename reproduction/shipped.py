@@ -1,7 +1,6 @@
 """The model that comes with samespot, trained again: EfficientNet-Lite0, from ImageNet, on rendered towns alone.
 
-No photo is in it but those of ImageNet, by way of the weights it starts from. On a GPU with 16 cores it takes about ten
-minutes, most of them for the towns.
+No photo is in it but those of ImageNet, by way of the weights it starts from.
 """
 
 from __future__ import annotations
