@@ -53,9 +53,7 @@ def test_another_size_of_images_can_be_asked_for():
 
 
 def test_weights_from_elsewhere_are_refused(tmp_path):
-    with pytest.raises(
-        InputError, match="`weights` has no effect on samespot-lite, which comes with samespot"
-    ):
+    with pytest.raises(InputError, match="`weights` has no effect on samespot-lite, which holds its own"):
         samespot.load_model(DEFAULT_MODEL, weights=tmp_path / "other.safetensors")
 
 

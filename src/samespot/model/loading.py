@@ -48,7 +48,7 @@ def load_model(
     if words in refused_models():
         raise InputError(refused_models()[words].reason)
     if words in SHIPPED:
-        _refuse_weights(weights, f"{name}, which comes with samespot")
+        _refuse_weights(weights, name)
         net = PlaceNet.load(SHIPPED[words].folder)
         if size:
             net.preprocessing = replace(net.preprocessing, size=_size(name, words, size))
