@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 from scipy.stats import rankdata
 
+from label_agreement import draw_label_agreement, draw_label_noise, draw_sector_sweep
 from samespot.evaluation.protocols.town import REACH, SharedView
 from samespot.figures.contact_sheet import draw_contact_sheet
-from samespot.figures.label_agreement import draw_label_agreement, draw_label_noise, draw_sector_sweep
 from samespot.figures.town_map import draw_town_map
 from samespot.overlap.classes import POSITIVE
 from samespot.overlap.rules import label_scene, label_within

@@ -88,11 +88,6 @@ def average_precision_at_k(retrieved: ArrayLike, positives: Sequence[ArrayLike],
     return _ratio((precision * found).sum(axis=1), best)
 
 
-def map_at_k(retrieved: ArrayLike, positives: Sequence[ArrayLike], k: int) -> float:
-    """Mean over the queries with positives of `average_precision_at_k`."""
-    return float(average_precision_at_k(retrieved, positives, k)[_countable(positives)].mean())
-
-
 def pose_errors(
     centres: ArrayLike, quaternions: ArrayLike, true_centres: ArrayLike, true_quaternions: ArrayLike
 ) -> tuple[Floats, Floats]:
@@ -159,12 +154,6 @@ def ideal_gains(labels: PairLabels, k: int, excluded: Exclusion | None = None) -
     return ideal
 
 
-def top_overlap(gains: ArrayLike, ideal: ArrayLike) -> Floats:
-    """(q,) overlap of the first retrieved; NaN where nothing in the map overlaps the query."""
-    gains, ideal = _same_queries(gains, ideal)
-    return np.where(ideal[:, 0] > 0, gains[:, 0], np.nan)
-
-
 def ndcg_at_k(gains: ArrayLike, ideal: ArrayLike, k: int) -> Floats:
     """(q,) normalised discounted cumulative gain: the gain is the overlap itself, rank r counts 1/log2(r + 1).
 
@@ -176,15 +165,6 @@ def ndcg_at_k(gains: ArrayLike, ideal: ArrayLike, k: int) -> Floats:
         _refuse_k(k, values.shape[1])
     discount = 1 / np.log2(np.arange(2, k + 2))
     return _ratio(gains[:, :k] @ discount, ideal[:, :k] @ discount)
-
-
-def mean_of_counted(values: ArrayLike) -> float:
-    """Mean of per-query values, without the queries that do not count (NaN)."""
-    values = np.asarray(values, dtype=np.float64)
-    counted = values[~np.isnan(values)]
-    if not counted.size:
-        raise InputError("no query counts: nothing in the map overlaps any of them")
-    return float(counted.mean())
 
 
 def distances_to_retrieved(queries: ArrayLike, places: ArrayLike, retrieved: ArrayLike) -> Floats:

@@ -65,7 +65,7 @@ def sample_rows(
 
     first_hit: (q,) rank of the first right match from 1 on, 0 where none is in the list. counted: (q,) which
     queries have a right match at all; others are never shown. Of the misses, half were found further down the list
-    and half not at all, as far as there are so many of each. The same seed gives the same queries, ascending
+    and half not at all, if there are enough of each. The same seed gives the same queries, ascending
     within hits and misses.
     """
     rank = np.asarray(first_hit, dtype=np.int64)

@@ -57,7 +57,7 @@ def house_style() -> Iterator[Any]:
 
 
 def without_pale(name: str, start: float = 0.25) -> Any:
-    """A colour map of matplotlib less its palest part, which cannot be told from white paper."""
+    """A matplotlib colour map without its palest part, which looks white on paper."""
     import matplotlib
     from matplotlib.colors import ListedColormap
 

@@ -54,7 +54,7 @@ class ModelDescription:
     image_size: tuple[int, int]  # height, width [pixels]; @HxW after the name asks for another
     parameters: int
     licence: str  # of the weights
-    code_licence: str  # of its authors' code, which is not used where it is written anew here
+    code_licence: str  # of its authors' code, which samespot does not run
     source: str
     paper: str | None = None
     family: str | None = None  # the model that it is a variant of
@@ -101,35 +101,29 @@ def list_models(containing: str = "") -> list[ModelDescription]:
 
 def _shipped(model: Shipped) -> ModelDescription:
     return ModelDescription(
-        model.name,
-        model.backbone,
-        model.pool,
-        model.dims,
-        model.image_size,
-        model.parameters,
-        TRUNKS[model.backbone].licence,
-        "MIT",
-        "comes with samespot",
+        *_network(model),
+        licence=TRUNKS[model.backbone].licence,
+        code_licence="MIT",
+        source="comes with samespot",
         images_per_second=model.images_per_second,
     )
 
 
 def _published(model: Published) -> ModelDescription:
     return ModelDescription(
-        model.name,
-        model.backbone,
-        model.pool,
-        model.dims,
-        model.image_size,
-        model.parameters,
-        model.licence,
-        model.code_licence,
-        model.page,
-        model.paper,
-        model.family,
-        model.weights.address,
-        model.weights.sha256,
+        *_network(model),
+        licence=model.licence,
+        code_licence=model.code_licence,
+        source=model.page,
+        paper=model.paper,
+        family=model.family,
+        address=model.weights.address,
+        sha256=model.weights.sha256,
     )
+
+
+def _network(model: Shipped | Published) -> tuple[str, str, str, int, tuple[int, int], int]:
+    return model.name, model.backbone, model.pool, model.dims, model.image_size, model.parameters
 
 
 def _off_the_shelf() -> Iterator[ModelDescription]:

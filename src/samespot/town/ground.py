@@ -67,7 +67,7 @@ def _segments(street: Any) -> NDArray[np.float64]:
 
 
 def _patches(kinds: NDArray[np.uint8], plan: Plan, rng: np.random.Generator) -> None:
-    """Mended tarmac and manholes: marks by which one stretch of road differs from the next."""
+    """Patched tarmac and manholes, which set one stretch of road apart from the next."""
     for street in plan.streets:
         for _ in range(int(street.length / 12)):
             along, off = rng.uniform(5, street.length - 5), rng.uniform(-0.7, 0.7) * street.half_width

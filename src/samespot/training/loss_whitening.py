@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from samespot.errors import InputError
+from samespot.whitening.whitening import Whitening
 
 PHOTOS = 4096  # at most, to fit on
 DAMPING = 0.3  # of the mean variance, added to each
@@ -36,15 +37,12 @@ class LossWhitening:
     @classmethod
     def fit(cls, descriptors: Tensor, dims: int) -> LossWhitening:
         """On descriptors (n, d), to `dims` or as many as there are. In float64 on the CPU: the same on every GPU."""
-        values = descriptors.cpu().double()
-        if len(values) < 2:
-            raise InputError("`loss_dims` needs at least two photos that can be read")
-        mean = values.mean(dim=0)
-        centred = values - mean
-        variances, axes = torch.linalg.eigh(centred.T @ centred / (len(values) - 1))
-        kept = variances.flip(0).clamp(min=0)[:dims]
-        if kept[0] == 0:
-            raise InputError("`loss_dims`: the network gives every photo the same descriptor")
-        scale = (kept + DAMPING * variances.clamp(min=0).mean()).sqrt()
+        try:
+            found = Whitening.fit(
+                descriptors.cpu().numpy(), "the photos to learn from", damping=DAMPING, most=dims
+            )
+        except InputError as error:
+            raise InputError(f"`loss_dims`: {error}") from None
         # of one layout, as it comes from a checkpoint: another one rounds differently
-        return cls(mean.float(), (axes.flip(1)[:, :dims] / scale).float().contiguous())
+        projection = torch.from_numpy(found.projection(dims)).float().contiguous()
+        return cls(torch.from_numpy(found.mean).float(), projection)

@@ -207,12 +207,15 @@ class Whitening:
         mapped: NDArray[np.float32] = np.load(out, mmap_mode="r")
         return mapped
 
+    def projection(self, dims: int) -> NDArray[np.float64]:
+        """(d, dims) what centred descriptors are multiplied by: axes over their damped deviations."""
+        return (self.axes[:dims] / np.sqrt(self.variances[:dims, None] + self._added)).T
+
     def _projected(
         self, vectors: Vectors, dims: int, progress: Progress | None
     ) -> Iterator[tuple[slice, NDArray[np.float64]]]:
         """Blocks of (rows, dims) coordinates, divided by their deviations; zero rows stay zero."""
-        deviations = np.sqrt(self.variances[:dims, None] + self._added)
-        times = products_on(self.device).times((self.axes[:dims] / deviations).T)
+        times = products_on(self.device).times(self.projection(dims))
         for part in parts(len(vectors), self.dims):
             block, there = read_rows(vectors, part)
             projected = times(block - self.mean)

@@ -10,16 +10,6 @@ from samespot.training.losses import losses
 from samespot.training.losses.graded_multi_similarity import graded_multi_similarity_loss
 
 
-def some_batch(n: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
-    dice = torch.Generator().manual_seed(seed)
-    x = torch.nn.functional.normalize(torch.randn(n, 5, generator=dice, dtype=torch.float64), dim=1)
-    psi = torch.rand(n, n, generator=dice, dtype=torch.float64)
-    psi[torch.rand(n, n, generator=dice) < 0.4] = 0.0
-    psi = psi.triu(1) + psi.triu(1).T
-    psi[2, 5] = psi[5, 2] = math.nan
-    return x, psi
-
-
 def by_loops(x: np.ndarray, psi: np.ndarray) -> float:
     anchors = []
     for a in range(len(x)):
@@ -37,13 +27,13 @@ def by_loops(x: np.ndarray, psi: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_against_loops(seed):
+def test_against_loops(seed, some_batch):
     x, psi = some_batch(12, seed)
     found = graded_multi_similarity_loss(x, psi).loss.item()
     assert found == pytest.approx(by_loops(x.numpy(), psi.numpy()), rel=1e-9)
 
 
-def test_its_slope_is_that_of_small_differences():
+def test_its_slope_is_that_of_small_differences(some_batch):
     x, psi = some_batch(8, 1)
     x.requires_grad_()
     assert torch.autograd.gradcheck(lambda v: graded_multi_similarity_loss(v, psi).loss, (x,))
@@ -60,7 +50,7 @@ def test_the_less_a_pair_shares_the_harder_it_is_pushed():
     assert pushed == sorted(pushed, reverse=True)
 
 
-def test_photos_without_a_positive_are_counted():
+def test_photos_without_a_positive_are_counted(some_batch):
     x, _ = some_batch(6)
     psi = torch.full((6, 6), 0.6, dtype=torch.float64)
     psi[3, :] = psi[:, 3] = 0.0

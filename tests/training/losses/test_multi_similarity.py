@@ -12,16 +12,6 @@ from samespot.training.whole_batch import cosines
 pytest.importorskip("pytorch_metric_learning")
 
 
-def some_batch(n: int, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
-    dice = torch.Generator().manual_seed(seed)
-    x = torch.nn.functional.normalize(torch.randn(n, 5, generator=dice, dtype=torch.float64), dim=1)
-    psi = torch.rand(n, n, generator=dice, dtype=torch.float64)
-    psi[torch.rand(n, n, generator=dice) < 0.4] = 0.0
-    psi = psi.triu(1) + psi.triu(1).T
-    psi[2, 5] = psi[5, 2] = math.nan
-    return x, psi
-
-
 def by_loops(x: np.ndarray, psi: np.ndarray) -> float:
     anchors = []
     for a in range(len(x)):
@@ -38,14 +28,14 @@ def by_loops(x: np.ndarray, psi: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_against_loops(seed):
+def test_against_loops(seed, some_batch):
     x, psi = some_batch(12, seed)
     assert multi_similarity_loss(x, psi).loss.item() == pytest.approx(
         by_loops(x.numpy(), psi.numpy()), rel=1e-9
     )
 
 
-def test_the_package_s_miner_chooses_the_same_pairs():
+def test_the_package_s_miner_chooses_the_same_pairs(some_batch):
     from pytorch_metric_learning.miners import MultiSimilarityMiner
 
     x, _ = some_batch(20, seed=4)
@@ -60,7 +50,7 @@ def test_the_package_s_miner_chooses_the_same_pairs():
         assert 0 < mask.sum() < mask.numel()
 
 
-def test_soft_negatives_are_neither_pulled_nor_pushed():
+def test_soft_negatives_are_neither_pulled_nor_pushed(some_batch):
     x, psi = some_batch(10, seed=5)
     soft = (psi > 0) & (psi < 0.5)
     assert soft.any()
@@ -68,12 +58,12 @@ def test_soft_negatives_are_neither_pulled_nor_pushed():
     assert multi_similarity_loss(x, psi).loss.item() == multi_similarity_loss(x, without).loss.item()
 
 
-def test_gradient_agrees_with_finite_differences():
+def test_gradient_agrees_with_finite_differences(some_batch):
     x, psi = some_batch(8, seed=6)
     assert torch.autograd.gradcheck(lambda a: multi_similarity_loss(a, psi).loss, x.requires_grad_())
 
 
-def test_the_order_of_images_does_not_matter():
+def test_the_order_of_images_does_not_matter(some_batch):
     x, psi = some_batch(9, seed=7)
     order = torch.randperm(9, generator=torch.Generator().manual_seed(1))
     expected = multi_similarity_loss(x, psi).loss.item()
@@ -82,7 +72,7 @@ def test_the_order_of_images_does_not_matter():
     )
 
 
-def test_a_batch_without_positives_teaches_nothing():
+def test_a_batch_without_positives_teaches_nothing(some_batch):
     x, _ = some_batch(6)
     leaves = x.requires_grad_()
     result = multi_similarity_loss(leaves, torch.zeros(6, 6, dtype=torch.float64))

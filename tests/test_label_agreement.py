@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from benchmarks import label_agreement
+from benchmarks.label_agreement import draw_label_agreement, draw_label_noise, draw_sector_sweep
 from samespot.errors import InputError
-from samespot.figures import label_agreement
-from samespot.figures.label_agreement import draw_label_agreement, draw_label_noise, draw_sector_sweep
 
 
 def kind(r):
