@@ -1,6 +1,6 @@
 """How fast a network learns, from JPEG files on disk to updated weights, against two named rivals in one run.
 
-    python benchmarks/training.py [--backbone resnet50] [--steps 60] [--json FILE] [--tiny]
+    python benchmarks/training.py [--backbone resnet50] [--image-size 480 640] [--steps 60] [--json FILE] [--tiny]
     python benchmarks/training.py --batches
 
 compute   the same training step with its images already on the GPU: the limit
@@ -202,7 +202,7 @@ def wait_for(device: torch.device) -> None:
 
 def measure(asked: argparse.Namespace, folder: Path) -> dict[str, Any]:
     tiny = asked.tiny
-    size = (64, 64) if tiny else IMAGE_SIZE
+    size = (64, 64) if tiny else tuple(asked.image_size)
     options = TrainingOptions(
         backbone="test_resnet.r160_in1k" if tiny else asked.backbone,
         pretrained=False,
@@ -256,6 +256,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--backbone", default="resnet50")
+    parser.add_argument("--image-size", type=int, nargs=2, default=IMAGE_SIZE, metavar=("HEIGHT", "WIDTH"))
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--photos", type=int, default=512)
     parser.add_argument("--compile", action="store_true")

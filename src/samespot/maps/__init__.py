@@ -1,0 +1,1 @@
+"""A map on disk: photos in, a question asked of it, a place and its probability out."""
