@@ -3,8 +3,8 @@
     python benchmarks/strong_recipe.py
 
 `docs/results/strong_recipe.json` says for each seed which of the 523 queries are found among the first five. The runs
-took a GPU: `samespot train campus --preset campus --recipe strong --learning-rate 0.0003 --train-blocks 3 --steps 400`,
-and `python -m reproduction claims`.
+took a GPU: `samespot train campus --preset campus --recipe strong --steps 400` (with other options where a row names
+them), and `python -m reproduction claims`.
 """
 
 from __future__ import annotations
