@@ -90,7 +90,9 @@ def opened(encoded: bytes, path: str | Path) -> Iterator[Image]:
     """The image in some bytes, by Pillow; what it raises in here, when opened or decoded, is one line."""
     from PIL import Image, UnidentifiedImageError
 
-    if is_heic(str(path)) and not accept_heic():
+    # HEIC is told by its bytes, too: what comes from standard input has no name
+    by_name = is_heic(str(path))
+    if (by_name or encoded[4:8] == b"ftyp") and not accept_heic() and by_name:
         raise InputError(f"{path}: {INSTALL}")
     try:
         with warnings.catch_warnings():

@@ -12,7 +12,7 @@ from PIL import Image
 from samespot import InputError, photo_files
 from samespot.images import reading
 from samespot.images.preprocess import Preprocessing
-from samespot.images.reading import read_image
+from samespot.images.reading import as_image, read_image
 
 
 def bomb(width, height):
@@ -97,3 +97,47 @@ def test_a_png_with_too_few_pixels_does_not_end_the_process(tmp_path):
     (tmp_path / "short.png").write_bytes(content)
     with pytest.raises(InputError, match=r"short\.png: cannot decode the image"):
         read_image(tmp_path / "short.png")
+
+
+def test_a_photo_is_the_same_however_a_program_hands_it_over(tmp_path):
+    import torch
+
+    pixels = np.random.default_rng(0).integers(0, 256, (20, 30, 3), dtype=np.uint8)
+    path = tmp_path / "a.png"
+    Image.fromarray(pixels).save(path)
+    ways = [
+        path,
+        str(path),
+        path.read_bytes(),
+        Image.open(path),
+        pixels,
+        torch.from_numpy(pixels).permute(2, 0, 1),
+    ]
+    for way in ways:
+        assert np.array_equal(as_image(way).permute(1, 2, 0).numpy(), pixels)
+
+
+def test_a_pillow_image_is_turned_upright_as_its_file_would_be(tmp_path):
+    image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (8, 12, 3), dtype=np.uint8))
+    exif = image.getexif()
+    exif[274] = 6
+    image.save(tmp_path / "turned.png", exif=exif)
+    with Image.open(tmp_path / "turned.png") as opened:
+        assert np.array_equal(as_image(opened), read_image(tmp_path / "turned.png"))
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        b"",
+        b"no image",
+        7,
+        None,
+        np.zeros((4, 4)),
+        np.zeros((4, 4, 4), np.uint8),
+        np.zeros((0, 4, 3), np.uint8),
+    ],
+)
+def test_what_is_no_photo_is_one_line(nonsense):
+    with pytest.raises(InputError):
+        as_image(nonsense)

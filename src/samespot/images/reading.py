@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from samespot.errors import InputError
 from samespot.photo_files import opened, read_encoded, refuse_large
 
 # by torchvision, in less time than by Pillow. Not PNG: of one with too few pixels its decoder ends the process
@@ -19,7 +22,38 @@ def read_image(path: str | Path) -> Tensor:
 
     JPEG, WebP and GIF (first frame) are decoded by torchvision, everything else by Pillow.
     """
-    encoded = read_encoded(path)
+    return decode_image(read_encoded(path), path)
+
+
+def as_image(photo: Any) -> Tensor:
+    """What a program may hand over as a photo -> uint8 RGB (3, h, w): a path, the bytes of a file, a Pillow image,
+    or pixels, uint8 RGB (h, w, 3) in numpy or (3, h, w) in torch."""
+    if isinstance(photo, str | Path):
+        return read_image(photo)
+    if isinstance(photo, bytes | bytearray | memoryview):
+        return decode_image(bytes(photo), "the photo")
+    if isinstance(photo, Tensor):
+        return _checked_pixels(photo.cpu(), photo.shape[:1] == (3,))
+    if hasattr(photo, "convert") and hasattr(photo, "getexif"):
+        return _upright(photo)
+    array = np.asarray(photo)
+    pixels = torch.from_numpy(np.array(array)) if array.dtype == np.uint8 else torch.zeros(0)
+    return _checked_pixels(pixels, array.shape[2:] == (3,)).permute(2, 0, 1).contiguous()
+
+
+def _checked_pixels(pixels: Tensor, as_expected: bool) -> Tensor:
+    if pixels.ndim != 3 or pixels.dtype != torch.uint8 or not as_expected or min(pixels.shape) == 0:
+        raise InputError(
+            "not a photo; give a path, the bytes of an image file, a Pillow image, or uint8 RGB pixels of (height,"
+            " width, 3) in numpy or (3, height, width) in torch"
+        )
+    return pixels
+
+
+def decode_image(encoded: bytes, path: str | Path) -> Tensor:
+    """The bytes of an image file, decoded as by `read_image`; `path` is named where that fails."""
+    if not encoded:
+        raise InputError(f"{path}: there is nothing in it; give an image file")
     refuse_large(encoded, path)
     fast = encoded.startswith(_FAST) and not _is_webp_with_exif(encoded)
     image = _decode_with_torchvision(encoded) if fast else None
@@ -32,23 +66,26 @@ def _is_webp_with_exif(encoded: bytes) -> bool:
 
 
 def _decode_with_torchvision(encoded: bytes) -> Tensor | None:
-    from torchvision.io import ImageReadMode, decode_image
+    from torchvision import io
 
     data = torch.frombuffer(bytearray(encoded), dtype=torch.uint8)
     try:
-        image: Tensor = decode_image(data, mode=ImageReadMode.RGB, apply_exif_orientation=True)
+        image: Tensor = io.decode_image(data, mode=io.ImageReadMode.RGB, apply_exif_orientation=True)
     except RuntimeError:
         return None
     return image[0] if image.ndim == 4 else image  # of an animation the first
 
 
 def _decode_with_pillow(encoded: bytes, path: str | Path) -> Tensor:
-    import numpy as np
+    with opened(encoded, path) as image:
+        return _upright(image)
+
+
+def _upright(image: Any) -> Tensor:
     from PIL import Image, ImageOps
 
-    with opened(encoded, path) as image:
-        upright = ImageOps.exif_transpose(image)
-        if upright.mode.startswith("I;16"):  # Pillow would cut off what is above 255
-            upright = Image.fromarray((np.asarray(upright) // 257).astype(np.uint8))
-        pixels = np.array(upright.convert("RGB"))
+    upright = ImageOps.exif_transpose(image)
+    if upright.mode.startswith("I;16"):  # Pillow would cut off what is above 255
+        upright = Image.fromarray((np.asarray(upright) // 257).astype(np.uint8))
+    pixels = np.array(upright.convert("RGB"))
     return torch.from_numpy(pixels).permute(2, 0, 1).contiguous()

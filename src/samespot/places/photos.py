@@ -35,7 +35,7 @@ DIRECTION_REF, DIRECTION = 16, 17
 
 def parts(root: Path) -> list[str]:
     """The one part "" when there is any image under root."""
-    return [""] if next(_images(Path(root)), None) is not None else []
+    return [""] if next(images_below(Path(root)), None) is not None else []
 
 
 def missing(root: Path) -> list[str]:
@@ -53,7 +53,7 @@ def read(root: Path, part: str = "", *, missing_images: MissingImages = "warn") 
     root = Path(root)
     if part:
         raise InputError(f"{root}: a folder of photos has no part {part!r}; its one part is ''")
-    names = sorted(_images(root))
+    names = sorted(images_below(root))
     if not names:
         raise InputError(f"{root}: no photos there; expected are files ending in {', '.join(IMAGE_SUFFIXES)}")
     facts: list[dict[str, Any]] = []
@@ -80,7 +80,7 @@ def read(root: Path, part: str = "", *, missing_images: MissingImages = "warn") 
     )
 
 
-def _images(root: Path) -> Iterator[str]:
+def images_below(root: Path) -> Iterator[str]:
     """Images under root, relative to it; not those of hidden files and folders (thumbnails, ._copies)."""
     for folder, below, files in os.walk(root):
         below[:] = sorted(name for name in below if not name.startswith("."))
