@@ -12,21 +12,31 @@ GPX = "{http://www.topografix.com/GPX/1/1}"
 
 
 def answer(found=True, probability=0.93, position=HERE, **changes):
-    told = dict(
-        photo="q.jpg", found=found, probability=probability, position=position, radius=25.0, heading=88.4
-    )
+    told = {
+        "photo": "q.jpg",
+        "found": found,
+        "probability": probability,
+        "position": position,
+        "radius": 25.0,
+        "heading": 88.4,
+    }
     return Answer(**{**told, "matches": (MATCH,), **changes})
 
 
 def test_a_found_place_is_told_with_its_probability_and_radius():
     line = str(answer())
-    assert "35.120000, 129.080000" in line and "93 %" in line and "within 25 m" in line and "a.jpg" in line
+    assert "35.120000, 129.080000" in line
+    assert "93 %" in line
+    assert "within 25 m" in line
+    assert "a.jpg" in line
     assert "facing 88°" in line
 
 
 def test_a_place_that_is_not_found_is_not_told_as_one():
     line = str(answer(found=False, probability=0.2))
-    assert line.startswith("q.jpg: not in this map") and "20 %" in line and "facing" not in line
+    assert line.startswith("q.jpg: not in this map")
+    assert "20 %" in line
+    assert "facing" not in line
 
 
 def test_no_answer_is_certain():
@@ -37,7 +47,8 @@ def test_no_answer_is_certain():
 
 def test_json_tells_everything_in_plain_words():
     told = json.loads(json.dumps(answer().to_dict()))
-    assert told["format"] == 1 and told["position"]["latitude"] == 35.12
+    assert told["format"] == 1
+    assert told["position"]["latitude"] == 35.12
     assert told["matches"][0] == {
         "image": "a.jpg",
         "row": 3,
@@ -52,7 +63,8 @@ def test_json_tells_everything_in_plain_words():
 def test_geojson_puts_longitude_first_and_has_no_point_for_what_was_not_found():
     found, lost = json.loads(geojson([answer(), answer(found=False)]))["features"]
     assert found["geometry"] == {"type": "Point", "coordinates": [129.08, 35.12]}
-    assert lost["geometry"] is None and lost["properties"]["probability"] == 0.93
+    assert lost["geometry"] is None
+    assert lost["properties"]["probability"] == 0.93
 
 
 def test_metres_without_a_projection_are_no_point_on_the_globe():
@@ -76,4 +88,6 @@ def test_a_line_of_a_table_is_of_the_same_columns_for_answers_and_for_trouble():
     assert list(line) == list(trouble)
     assert {name: type(value) for name, value in line.items()} == {n: type(v) for n, v in trouble.items()}
     assert (line["match"], line["verified"], line["trouble"]) == ("a.jpg", 55, "")
-    assert trouble["trouble"] == "cannot be read" and not trouble["found"] and math.isnan(trouble["easting"])
+    assert trouble["trouble"] == "cannot be read"
+    assert not trouble["found"]
+    assert math.isnan(trouble["easting"])

@@ -34,7 +34,9 @@ def test_files_folders_and_tables_in_the_order_they_are_given(tmp_path):
         "photos/c.jpg",
         "photos/none.jpg",
     ]
-    assert asked[3].time % 60 == 7 and asked[4].time is None and asked[0].time is None
+    assert asked[3].time % 60 == 7
+    assert asked[4].time is None
+    assert asked[0].time is None
 
 
 def test_a_table_knows_where_its_photos_are_by_the_file_beside_it(tmp_path):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from samespot.maps.track import Follower, Moment, moves, smoothed
+from samespot.maps.track import LEAVES, Follower, Moment, moves, smoothed
 
 
 def moment(time, places, odds):
@@ -39,13 +39,15 @@ def test_what_comes_later_tells_about_the_start_when_smoothed_and_not_when_live(
     walk = [moment(t, [(0, 0), (3_000, 0)], [1.0, 1.2] if t == 0 else [20.0, 0.05]) for t in range(4)]
     live = Follower(5.0, 25.0, 0.5)(walk[0])
     whole = smoothed(walk, 5.0, 25.0, 0.5)[0]
-    assert live.argmax() == 1 and whole.argmax() == 0 and whole[0] > 0.9
+    assert live.argmax() == 1
+    assert whole.argmax() == 0
+    assert whole[0] > 0.9
 
 
-def test_smoothed_equals_the_sum_over_all_ways(rng=np.random.default_rng(3)):
+def test_smoothed_equals_the_sum_over_all_ways():
     """By hand: every way through three moments, outside included."""
+    rng = np.random.default_rng(3)
     walk = [moment(t, rng.normal(0, 40, (2, 2)), rng.uniform(0.2, 3.0, 2)) for t in range(3)]
-    from samespot.maps.track import LEAVES
 
     def step(t, a, b):
         if a == 2 or b == 2:
@@ -70,7 +72,8 @@ def test_leaving_the_map_is_noticed():
     ]
     follower = Follower(5.0, 25.0, 0.5)
     beliefs = [float(follower(one)[0]) for one in walk]
-    assert beliefs[4] > 0.95 and beliefs[-1] < 0.05
+    assert beliefs[4] > 0.95
+    assert beliefs[-1] < 0.05
 
 
 def test_no_photo_and_no_candidate_are_no_trouble():
