@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from samespot.evaluation.intervals import Interval, paired_bootstrap_runs
 from samespot.evaluation.options import EvaluateOptions
 from samespot.evaluation.protocols import protocol_named
 from samespot.evaluation.results import Variant
@@ -34,6 +33,7 @@ from samespot.overlap.rules import label_pairs, label_within
 from samespot.overlap.task import preset_tasks
 from samespot.places.table import Places
 from samespot.retrieval.descriptors import Descriptors
+from samespot.statistics.intervals import Interval, paired_bootstrap_runs
 from samespot.training.loop import train_network
 from samespot.training.network import build_net
 from samespot.training.options import TrainingOptions, preset_options

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from samespot.evaluation.intervals import Interval, paired_bootstrap_runs, wilson
+from samespot.statistics.intervals import Interval, paired_bootstrap_runs, wilson
 
 
 def hits(runs: list[dict[str, Any]], name: str, kind: str, k: int) -> np.ndarray:

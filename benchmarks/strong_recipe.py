@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from samespot.evaluation.intervals import paired_bootstrap_runs
+from samespot.statistics.intervals import paired_bootstrap_runs
 
 ANSWERS = Path(__file__).parents[1] / "docs" / "results" / "strong_recipe.json"
 

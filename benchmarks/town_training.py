@@ -19,7 +19,6 @@ from typing import Any
 import torch
 
 from samespot.demo import STEPS, build, demo_options, labelled, training_photos
-from samespot.evaluation.intervals import paired_bootstrap_runs
 from samespot.evaluation.options import EvaluateOptions
 from samespot.evaluation.protocols import protocol_named
 from samespot.evaluation.run import evaluate_cases
@@ -28,6 +27,7 @@ from samespot.images.sources import read_blocks
 from samespot.model.network import PlaceNet
 from samespot.places.table import Places
 from samespot.retrieval.descriptors import Descriptors
+from samespot.statistics.intervals import paired_bootstrap_runs
 from samespot.training.loop import train_network
 from samespot.whitening.recipe import recipes
 from seeds import hits, mean_of

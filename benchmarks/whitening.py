@@ -28,7 +28,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samespot.evaluation.cases import Case
-from samespot.evaluation.intervals import paired_bootstrap
 from samespot.evaluation.metrics import first_hit, hits_at_k, recall_at_k
 from samespot.evaluation.options import EvaluateOptions
 from samespot.evaluation.outcomes import per_query_scores
@@ -45,6 +44,7 @@ from samespot.retrieval.damping_choice import Known, choose_damping
 from samespot.retrieval.describe import describe
 from samespot.retrieval.descriptors import Descriptors
 from samespot.retrieval.search import search
+from samespot.statistics.intervals import paired_bootstrap
 from samespot.training.network import build_net
 from samespot.training.options import preset_options
 from samespot.whitening.recipe import Recipe, parse_recipes

@@ -8,7 +8,7 @@ from reproduction.experiment import Cost, Result
 from reproduction.judgement import SMALL, Results, Side, middle_cost, side
 from reproduction.matrix import ALL_RATES, LOSSES, NETVLAD_RATES, OTHER_RATES
 from reproduction.scores import mean_of, stacked
-from samespot.evaluation.intervals import Interval
+from samespot.statistics.intervals import Interval
 
 SORTED_BY = "R@5"
 

@@ -24,7 +24,7 @@ import numpy as np
 from reproduction.experiment import SMALL_DIMS, Answers, Cost, Result
 from reproduction.options import SEEDS
 from reproduction.scores import Floats, column_of, difference, mean_of, per_query, stacked
-from samespot.evaluation.intervals import Interval
+from samespot.statistics.intervals import Interval
 
 HOLDS: Word = "holds"
 FAILS: Word = "does not hold"

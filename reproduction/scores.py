@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from reproduction.experiment import Answers, Result
 from samespot.errors import InputError
-from samespot.evaluation.intervals import Interval, paired_bootstrap_runs, wilson
+from samespot.statistics.intervals import Interval, paired_bootstrap_runs, wilson
 from samespot.evaluation.metrics import DISTANCES, OVERLAPS
 
 Floats = NDArray[np.float64]

@@ -20,6 +20,7 @@ ORDER = (
         "photo_files",
         "arrays",
     ),  # what all rooms stand on
+    "statistics",  # how sure a figure is
     *("places", "overlap", "town"),  # where, how similar; and a world to take both from
     "whitening",  # of descriptors; a model may hold one
     *("images", "model", "training"),

@@ -8,8 +8,8 @@ from rich.console import Console
 
 from samespot.cli import evaluation_screen
 from samespot.evaluation.compare import Comparison, Difference
-from samespot.evaluation.intervals import Interval
 from samespot.evaluation.results import Evaluation, QueryList, Variant
+from samespot.statistics.intervals import Interval
 
 PATH = "/data/of/runs-of-november-with-a-name-that-goes-on-and-on/graded-resnet50-gem/evaluation.json"
 TITLES = (

@@ -7,10 +7,10 @@ import pytest
 from PIL import Image
 
 from samespot.errors import InputError
-from samespot.evaluation.acceptance import acceptance_curve
-from samespot.evaluation.calibration import reliability
 from samespot.figures import calibration
 from samespot.figures.calibration import _apart, acceptance_figure, reliability_figure
+from samespot.statistics.acceptance import acceptance_curve
+from samespot.statistics.reliability import reliability
 
 
 def handed_back(figure, path):

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import pytest
 from PIL import Image
 
-from samespot.evaluation.intervals import wilson
 from samespot.evaluation.results import Variant
 from samespot.figures import evaluation as evaluation_figures
 from samespot.figures import recall_curves
+from samespot.statistics.intervals import wilson
 
 
 def variant(dims, on=None, by=None, hits=50):

@@ -5,7 +5,6 @@ import pytest
 from PIL import Image
 
 from samespot.errors import InputError
-from samespot.evaluation.intervals import Interval, wilson
 from samespot.figures import recall_curves
 from samespot.figures.recall_curves import (
     looks,
@@ -13,6 +12,7 @@ from samespot.figures.recall_curves import (
     recall_over_dims_figure,
     recall_over_figure,
 )
+from samespot.statistics.intervals import Interval, wilson
 
 SERIES = {
     "graded": {1: wilson(60, 100), 5: wilson(80, 100), 10: wilson(90, 100)},

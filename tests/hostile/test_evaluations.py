@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-from samespot.evaluation.acceptance import promise_in_words
+from samespot.statistics.acceptance import promise_in_words
 
 HEAD = "image,easting,northing,heading\n"
 OPTIONS = {

@@ -135,7 +135,7 @@ def test_what_a_package_itself_misses_is_named(first_line, said, tmp_path, monke
     (tmp_path / "some_features.py").write_text(first_line)
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(InputError, match=said):
-        local_features._needed("some_features")
+        local_features.needed("some_features", "re-ranking by xfeat")
 
 
 def test_too_few_keypoints_for_a_geometry_are_refused():

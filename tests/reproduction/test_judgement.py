@@ -21,7 +21,7 @@ from reproduction.judgement import (
     word_for,
 )
 from reproduction.scores import difference
-from samespot.evaluation.intervals import Interval
+from samespot.statistics.intervals import Interval
 
 
 def judged(comparison, *runs):

@@ -15,9 +15,9 @@ from samespot.cli.console import err, out, plain
 
 if TYPE_CHECKING:
     from samespot.evaluation.compare import Comparison
-    from samespot.evaluation.intervals import Interval
     from samespot.evaluation.protocol import Protocol
     from samespot.evaluation.results import Evaluation, Variant
+    from samespot.statistics.intervals import Interval
 
 WIDE = 80  # columns from which an interval stands beside its number, not below it
 MOST_GROUPS = 30  # rows of a broken-down table that are printed; the json has them all
@@ -184,7 +184,7 @@ def _trust_lines(variant: Variant) -> None:
             soft_wrap=True,
         )
     if "acceptance" in variant.curves:
-        from samespot.evaluation.acceptance import promise_in_words
+        from samespot.statistics.acceptance import promise_in_words
 
         said = promise_in_words(variant.curves["acceptance"]["at"])
         out.print(f"  {variant.title}: {said}", highlight=False, soft_wrap=True)

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samespot.errors import InputError
-from samespot.evaluation.intervals import Interval, mcnemar, paired_bootstrap_runs
 from samespot.evaluation.outcomes import per_query_scores
 from samespot.evaluation.results import RULE, Evaluation, evaluation_of
 from samespot.evaluation.run_groups import runs_of
+from samespot.statistics.intervals import Interval, mcnemar, paired_bootstrap_runs
 
 Scores = NDArray[np.float64]  # (runs, queries)
 

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samespot.evaluation.cases import Case
-from samespot.evaluation.intervals import Interval, bootstrap_mean, wilson
 from samespot.evaluation.metrics import (
     average_precision_at_k,
     first_hit,
@@ -25,6 +24,7 @@ from samespot.evaluation.metrics import (
 from samespot.evaluation.poses import known_poses, pose_estimates
 from samespot.overlap.labels import PairLabels
 from samespot.retrieval.search import Found
+from samespot.statistics.intervals import Interval, bootstrap_mean, wilson
 
 if TYPE_CHECKING:
     from samespot.evaluation.results import Evaluation, Variant

@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samespot.errors import InputError
-from samespot.evaluation.intervals import Interval
 from samespot.files import write_whole
+from samespot.statistics.intervals import Interval
 
 FORMAT = 2
 READABLE = (1, 2)

@@ -17,7 +17,6 @@ from samespot.devices import device_named
 from samespot.evaluation.calibration import IsotonicCalibration
 from samespot.evaluation.cases import Case, sequence_descriptors
 from samespot.evaluation.folder import refuse_other, write_evaluation
-from samespot.evaluation.intervals import Interval
 from samespot.evaluation.matches import Matches, matches_of
 from samespot.evaluation.measure import Measured, measure, query_list, refuse_hopeless, reranked_name
 from samespot.evaluation.options import EvaluateOptions
@@ -42,6 +41,7 @@ from samespot.retrieval.describe import describe
 from samespot.retrieval.descriptors import Descriptors
 from samespot.retrieval.options import DescribeOptions
 from samespot.retrieval.search import Found
+from samespot.statistics.intervals import Interval
 from samespot.whitening.whitening import Whitening
 
 TRAINING = "training places"

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from samespot.evaluation.acceptance import acceptance_curve
-from samespot.evaluation.calibration import IsotonicCalibration, calibration_pairs, reliability
+from samespot.evaluation.calibration import IsotonicCalibration, calibration_pairs
 from samespot.evaluation.cases import Case
 from samespot.evaluation.outcomes import NDCG_AT
 from samespot.overlap.labels import PairLabels
@@ -17,6 +16,8 @@ from samespot.overlap.rules import Rule, label_within
 from samespot.places.table import Places
 from samespot.retrieval import exclusion
 from samespot.retrieval.search import Found, search
+from samespot.statistics.acceptance import acceptance_curve
+from samespot.statistics.reliability import reliability
 
 Vectors = NDArray[Any]
 

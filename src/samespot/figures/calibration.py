@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from samespot.errors import InputError
-from samespot.evaluation.acceptance import AcceptanceCurve, Threshold
-from samespot.evaluation.calibration import Reliability
 from samespot.figures.recall_curves import COLOURS, looks
 from samespot.figures.style import GREY, INK, house_style, save
+from samespot.statistics.acceptance import AcceptanceCurve, Threshold
+from samespot.statistics.reliability import Reliability
 
 
 def reliability_figure(curves: Mapping[str, Reliability], path: str | Path) -> Path:

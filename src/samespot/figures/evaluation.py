@@ -9,10 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from samespot.evaluation.acceptance import AcceptanceCurve
-from samespot.evaluation.calibration import Reliability
 from samespot.evaluation.cases import Case
-from samespot.evaluation.intervals import Interval
 from samespot.evaluation.results import Evaluation, Variant
 from samespot.evaluation.run import Evaluated
 from samespot.figures.calibration import acceptance_figure, reliability_figure
@@ -23,6 +20,9 @@ from samespot.figures.recall_curves import recall_at_k_figure, recall_over_dims_
 from samespot.overlap.rules import THETA, Points, Sectors, rule_of
 from samespot.progress import Progress
 from samespot.retrieval.search import Found
+from samespot.statistics.acceptance import AcceptanceCurve
+from samespot.statistics.intervals import Interval
+from samespot.statistics.reliability import Reliability
 
 SHOWN = 4  # matches of a query in the gallery
 STREET, ROOM = 30.0, 2.0  # [m] how far the gallery's sectors reach where the truth is not one of sectors

@@ -13,7 +13,7 @@ from samespot.errors import InputError
 from samespot.figures.style import GREY, house_style, save
 
 if TYPE_CHECKING:
-    from samespot.evaluation.intervals import Interval
+    from samespot.statistics.intervals import Interval
 
 Floats = NDArray[np.float64]
 Axis = Literal["distance", "overlap"]

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+SCALE = 127.0  # a number of a unit descriptor becomes a byte
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,3 +21,15 @@ class Keypoints:
 
     def __len__(self) -> int:
         return len(self.xy)
+
+    @classmethod
+    def pack(cls, xy: NDArray[Any], descriptors: NDArray[Any], size: tuple[int, int]) -> Keypoints:
+        """From positions (n, 2) and descriptors (n, d) of any length, which are brought to unit length and rounded."""
+        length = np.linalg.norm(descriptors, axis=1, keepdims=True)
+        unit = np.divide(descriptors, length, out=np.zeros_like(descriptors), where=length > 0)
+        rounded = np.rint(SCALE * unit).astype(np.int8)
+        return cls(np.asarray(xy, dtype=np.float32).reshape(-1, 2), rounded, size)
+
+    def unit(self) -> NDArray[np.float32]:
+        """(n, d) descriptors of about unit length."""
+        return self.descriptors.astype(np.float32) / np.float32(SCALE)

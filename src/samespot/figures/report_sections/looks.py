@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from samespot.evaluation.intervals import Interval, wilson
 from samespot.evaluation.results import Evaluation, Variant
 from samespot.figures.gallery import RIGHT, WRONG
 from samespot.figures.recall_curves import COLOURS
 from samespot.figures.report_runs import ReportRun
 from samespot.figures.report_sections.markup import KeyEntry
 from samespot.figures.style import CLASSES, GREY, INK, MAP, QUERY, SHARED
+from samespot.statistics.intervals import Interval, wilson
 
 GRADED, BINARY = 0, 1  # of PALETTE
 PALETTE = (*COLOURS, "#7a5c3a")  # one more, for eight runs

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from samespot.evaluation.intervals import Interval
+from samespot.statistics.intervals import Interval
 
 
 @dataclass(frozen=True)

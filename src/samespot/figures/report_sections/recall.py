@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from samespot.evaluation.intervals import Interval, wilson
 from samespot.evaluation.results import Evaluation, Variant
 from samespot.figures.report_runs import ReportRun
 from samespot.figures.report_sections.looks import (
@@ -27,6 +26,7 @@ from samespot.figures.report_sections.looks import (
     symbols,
 )
 from samespot.figures.report_sections.markup import KeyEntry, Plot, Section, esc, figure, several
+from samespot.statistics.intervals import Interval, wilson
 
 Lines = list[tuple[ReportRun, Evaluation, Variant]]
 USUAL = {"distance": (25.0, "25 m"), "overlap": (0.5, "ψ 0.5")}  # the rules of most benchmarks and papers

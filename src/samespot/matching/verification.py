@@ -1,0 +1,181 @@
+"""Do two photos show the same things? Keypoints that are each other's nearest, and one geometry that explains them.
+
+What is kept of a photo is small (`Keypoints`), so a map can keep it of every photo, and a query is compared with its
+candidates without opening any of their files. How many matches the geometry explains is the strongest evidence that
+an answer is right; what part of the photo they cover is a second estimate of how much of it the other shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from samespot.errors import InputError
+from samespot.images.preprocess import Preprocessing
+from samespot.matching.keypoints import Keypoints
+from samespot.matching.local_features import load_xfeat, needed
+from samespot.matching.mutual import mutual_nearest, photos_at_once
+from samespot.matching.options import CELL
+from samespot.options import check_choice
+
+MATCHERS = ("xfeat", "aliked")
+KEYPOINTS = 512  # kept of a photo, at most: the surest
+LONGEST = 640  # [pixels] of the longer side that are looked at
+ENLARGED = 4.0  # times, at most: small photos show more keypoints when they are larger
+CELLS = 8  # along each side of a photo: which of them matches cover is counted
+LEAST = 5  # matches: one more than any homography goes through
+WITHIN = 8.0  # [pixels] of the photo as it was looked at that a match may be off the geometry
+TRIES = 500  # geometries that are tried at most
+COSINE = 0.7  # less similar keypoints are no match
+Pairs = NDArray[np.int64]  # (k, 2) rows of the query's and of the candidate's keypoints
+
+
+@dataclass(frozen=True, eq=False)
+class Agreement:
+    """What a query and a candidate have in common."""
+
+    pairs: Pairs  # that one geometry explains
+    putative: int  # pairs before the geometry
+    share: float  # of the query's keypoints that are explained
+    area: float  # of the query photo that the explained keypoints cover
+
+    @property
+    def inliers(self) -> int:
+        return len(self.pairs)
+
+
+class Verifier(Protocol):
+    """Finds keypoints, and what two photos have in common by them."""
+
+    name: str
+
+    def facts(self) -> dict[str, Any]:
+        """What kept keypoints depend on. Those of other facts cannot be compared."""
+
+    def extract(self, image: Tensor) -> Keypoints:
+        """Of a photo of any size: uint8 RGB (3, h, w), upright."""
+
+    def verify(self, query: Keypoints, candidates: Sequence[Keypoints]) -> list[Agreement]:
+        """One answer for each candidate; the same every time."""
+
+
+def verifier_named(
+    name: str = "xfeat", keypoints: int = KEYPOINTS, device: torch.device | str = "cpu"
+) -> Verifier:
+    """The verifier of that name, which keeps at most so many keypoints of a photo."""
+    check_choice("matcher", name, MATCHERS)
+    if keypoints < LEAST:
+        raise InputError(f"{keypoints} keypoints per photo: one geometry needs {LEAST} or more")
+    if name == "aliked":
+        from samespot.matching.aliked import AlikedVerifier
+
+        return AlikedVerifier(keypoints, device)
+    return XFeatVerifier(keypoints, device)
+
+
+def looked_at_size(height: int, width: int) -> tuple[int, int]:
+    """To which size a photo is brought: the longer side 640, but no more than 4 times as large, and full cells."""
+    scale = min(LONGEST / max(height, width), ENLARGED)
+    tall, wide = (CELL * max(1, round(side * scale / CELL)) for side in (height, width))
+    return min(tall, LONGEST), min(wide, LONGEST)
+
+
+def looked_at(image: Tensor) -> Tensor:
+    """uint8 (3, h, w) -> float32 (1, 3, h', w') of the size that keypoints are looked for in, values as they were."""
+    if image.dtype != torch.uint8 or image.ndim != 3 or image.shape[0] != 3:
+        raise InputError(f"a photo must be uint8 RGB (3, h, w), not {image.dtype} {tuple(image.shape)}")
+    size = looked_at_size(int(image.shape[1]), int(image.shape[2]))
+    return Preprocessing(size=size).resize(image[None]).float()
+
+
+class XFeatVerifier:
+    """XFeat (Potje et al., CVPR 2024): fast on a CPU, 64 numbers a keypoint."""
+
+    name = "xfeat"
+
+    def __init__(self, keypoints: int = KEYPOINTS, device: torch.device | str = "cpu") -> None:
+        self.keypoints, self.device = keypoints, torch.device(device)
+        self._net, self._digest = load_xfeat(keypoints, self.device, "verifying by xfeat")
+        self._geometry = Geometry()
+
+    def facts(self) -> dict[str, Any]:
+        return {
+            "matcher": self.name,
+            "weights": self._digest,
+            "keypoints": self.keypoints,
+            "longest side": LONGEST,
+            "enlarged at most": ENLARGED,
+        }
+
+    def extract(self, image: Tensor) -> Keypoints:
+        pixels = looked_at(image.to(self.device))
+        with torch.inference_mode(), torch.autocast(self.device.type, enabled=False):
+            found = self._net.detectAndCompute(pixels, top_k=self.keypoints)[0]
+        height, width = pixels.shape[-2:]
+        xy, descriptors = found["keypoints"].cpu().numpy(), found["descriptors"].cpu().numpy()
+        return Keypoints.pack(xy, descriptors, (int(height), int(width)))
+
+    def verify(self, query: Keypoints, candidates: Sequence[Keypoints]) -> list[Agreement]:
+        return self._geometry.agreements(query, candidates, self._nearest(query, candidates))
+
+    def _nearest(self, query: Keypoints, candidates: Sequence[Keypoints]) -> list[Pairs]:
+        """Pairs of keypoints that are each other's nearest, with each candidate."""
+        asked = torch.from_numpy(query.unit()).to(self.device)
+        step, found = photos_at_once(max(len(query), 1), self.device), list[Pairs]()
+        for start in range(0, len(candidates), step):
+            some = [torch.from_numpy(one.unit()) for one in candidates[start : start + step]]
+            there = torch.nn.utils.rnn.pad_sequence(some, batch_first=True).to(self.device)
+            for nearest in mutual_nearest(asked, there, COSINE).cpu().numpy():
+                matched = np.flatnonzero(nearest >= 0)
+                found.append(np.stack([matched, nearest[matched]], axis=1))
+        return found
+
+
+class Geometry:
+    """The homography that explains most pairs, of those that were tried.
+
+    Streets are made of planes, and far things lie on one. It asks for more than the geometry of two views, by which a
+    match may be anywhere on a line: of photos of different places fewer pairs agree on it by chance, so what agrees
+    is worth more (benchmarks/trust.py).
+    """
+
+    def __init__(self, within: float = WITHIN, tries: int = TRIES) -> None:
+        self.within, self.tries = within, tries
+        self._poselib = needed("poselib", "verifying matches")
+        self._threads = ThreadPoolExecutor(thread_name_prefix="geometries")
+
+    def agreements(
+        self, query: Keypoints, candidates: Sequence[Keypoints], pairs: Sequence[Pairs]
+    ) -> list[Agreement]:
+        """What the geometry leaves of the putative pairs with each candidate."""
+        explained = self._threads.map(
+            lambda one: self.explained(query, *one), zip(candidates, pairs, strict=True)
+        )
+        return [
+            Agreement(kept, len(putative), len(kept) / max(len(query), 1), covered(query, kept[:, 0]))
+            for kept, putative in zip(explained, pairs, strict=True)
+        ]
+
+    def explained(self, query: Keypoints, candidate: Keypoints, pairs: Pairs) -> Pairs:
+        """Those of the pairs that it explains; the same every time."""
+        if len(pairs) < LEAST:
+            return pairs[:0]
+        a, b = query.xy[pairs[:, 0]].astype(np.float64), candidate.xy[pairs[:, 1]].astype(np.float64)
+        tries = {"max_iterations": self.tries, "min_iterations": min(100, self.tries), "seed": 0}
+        found = self._poselib.estimate_homography(a, b, {"max_reproj_error": self.within, **tries}, {})[1]
+        kept: Pairs = pairs[np.asarray(found["inliers"], dtype=bool)]
+        return kept
+
+
+def covered(photo: Keypoints, rows: NDArray[np.int64], cells: int = CELLS) -> float:
+    """Share of a photo's area that these keypoints cover: of a grid of cells, those that hold one."""
+    height, width = photo.size
+    at = np.floor(photo.xy[rows] / (width, height) * cells).astype(np.int64).clip(0, cells - 1)
+    return len(np.unique(at[:, 0] * cells + at[:, 1])) / cells**2
