@@ -1,0 +1,81 @@
+"""Every option of building a map. No torch and no tables in here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from samespot.images.options import DeviceOptions
+from samespot.options import Options, ineffective, option
+from samespot.whitening.recipe import AUTO_DIMS
+
+PANEL = "What the map keeps"
+Whiten = Literal["auto", "map", "model", "none"]
+Matcher = Literal["xfeat", "aliked"]  # as in samespot.matching.verification
+WITHIN = 25.0  # [m]
+
+
+@dataclass(frozen=True)
+class KeptOptions(Options):
+    """What a map keeps of its photos. A map that is there keeps to its own where an option is not given."""
+
+    model: str | None = option(
+        None,
+        "A model by name, or a model or run folder; `samespot models` lists the names.",
+        default="the map's own, or samespot-lite",
+        panel=PANEL,
+    )
+    weights: Path | None = option(
+        None, "File with the weights of a model by name.", default="from the cache, or fetched", panel=PANEL
+    )
+    dims: int = option(AUTO_DIMS, "Numbers of a descriptor that are searched.", least=1, panel=PANEL)
+    whiten: Whiten = option(
+        "auto",
+        "Whitening of the descriptors: fitted on the map, the model's own, or none. auto: on the map, or the model's"
+        " where the map is small.",
+        panel=PANEL,
+    )
+    verify: bool = option(
+        True,
+        "Keep local features, by which `locate` verifies its answers: four fifths of the map.",
+        panel=PANEL,
+    )
+    matcher: Matcher = option("xfeat", "Local features to keep.", panel=PANEL)
+    keypoints: int = option(512, "Local features of a photo, at most.", least=16, most=8192, panel=PANEL)
+    thumbnail: int = option(
+        192, "Longer side of the small pictures that answers show [pixels].", least=16, most=1024, panel=PANEL
+    )
+    within: float = option(
+        WITHIN, "An answer is right when it is this near to the true position [metres].", above=0, panel=PANEL
+    )
+
+    def refuse_ineffective(self, typed: set[str]) -> None:
+        super().refuse_ineffective(typed)
+        if not self.verify:
+            ineffective(typed, ("matcher", "keypoints"), "with `verify=False`")
+
+
+@dataclass(frozen=True)
+class MapOptions(DeviceOptions, KeptOptions):
+    """How a map is built: what it keeps, and what computes it."""
+
+
+@dataclass(frozen=True)
+class ContentOptions(Options):
+    """Which photos a map is of."""
+
+    add: tuple[str, ...] = option(
+        (),
+        "Add the photos of this folder or table to the map, and keep the others. May be given several times.",
+        many=True,
+        metavar="SOURCE",
+    )
+    remove: tuple[str, ...] = option(
+        (),
+        "Take out photos: an image name, a pattern such as 'walk/*', or a folder. May be given several times.",
+        many=True,
+        metavar="NAME",
+    )
+    split: str | None = option(None, "Only photos whose column split says this.")
+    need_heading: bool = option(False, "Leave out photos whose heading is not known.", switch=True)
