@@ -20,6 +20,7 @@ _PUBLIC = {
     "TrainingOptions": "samespot.training.options",
     "Whitening": "samespot.whitening.whitening",
     "Within": "samespot.overlap.rules",
+    "build_map": "samespot.maps.build",
     "compare": "samespot.evaluation.compare",
     "describe": "samespot.retrieval.describe",
     "evaluate": "samespot.evaluation.run",

@@ -55,6 +55,15 @@ def read_json(path: Path, advice: str) -> dict[str, Any]:
 
 
 @contextmanager
+def disk_errors(path: Path, advice: str) -> Iterator[None]:
+    """What the disk refuses in here, as one line for the user."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path}: cannot write ({error.strerror or error}); {advice}") from None
+
+
+@contextmanager
 def whole_folder(folder: Path) -> Iterator[Path]:
     """Yields a hidden folder beside `folder` to fill; on success it takes its place, else it goes.
 

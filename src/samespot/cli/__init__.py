@@ -20,6 +20,7 @@ for _group in (
     "evaluate",
     "report",
     "models",
+    "maps",
 ):  # in the order of the help
     import_module(f"samespot.cli.{_group}")
 INTERRUPTED = 130  # exit code after Ctrl-C, as of shells

@@ -15,7 +15,9 @@ Decode = Literal["auto", "cpu", "gpu"]
 
 
 @dataclass(frozen=True)
-class RunningOptions(Options):
+class DeviceOptions(Options):
+    """What computes, and what reads."""
+
     device: str = option(
         "auto",
         "Where the network runs: cpu, cuda, or one GPU as cuda:1. auto: a GPU where there is one.",
@@ -26,10 +28,14 @@ class RunningOptions(Options):
         "Number format of the network. auto: bf16 on GPUs that have it, else 32. int8: on a CPU, not for training.",
         panel=PANEL,
     )
-    decode: Decode = option(
-        "auto", "Where JPEG files are decoded. auto: on the GPU where there are few cores.", panel=PANEL
-    )
     workers: int | None = option(
         None, "Threads that read images.", least=1, default="one per core, at most 16", panel=PANEL
+    )
+
+
+@dataclass(frozen=True)
+class RunningOptions(DeviceOptions):
+    decode: Decode = option(
+        "auto", "Where JPEG files are decoded. auto: on the GPU where there are few cores.", panel=PANEL
     )
     on_bad_image: OnBadImage = option("fail", "When an image cannot be read: stop, or skip it.", panel=PANEL)

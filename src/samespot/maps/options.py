@@ -1,12 +1,84 @@
-"""Every option of building a map and of asking it. No torch in here."""
+"""Every option of building a map and of asking it. No torch and no tables in here."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
 
-from samespot.options import Options, option
+from samespot.images.options import DeviceOptions
+from samespot.options import Options, ineffective, option
+from samespot.whitening.recipe import AUTO_DIMS
 
-PANEL = "How it is asked"
+PANEL, _ASKED = "What the map keeps", "How it is asked"
+Whiten = Literal["auto", "map", "model", "none"]
+Matcher = Literal["xfeat", "aliked"]  # as in samespot.matching.verification
+WITHIN = 25.0  # [m]
+
+
+@dataclass(frozen=True)
+class KeptOptions(Options):
+    """What a map keeps of its photos. A map that is there keeps to its own where an option is not given."""
+
+    model: str | None = option(
+        None,
+        "A model by name, or a model or run folder; `samespot models` lists the names.",
+        default="the map's own, or samespot-lite",
+        panel=PANEL,
+    )
+    weights: Path | None = option(
+        None, "File with the weights of a model by name.", default="from the cache, or fetched", panel=PANEL
+    )
+    dims: int = option(AUTO_DIMS, "Numbers of a descriptor that are searched.", least=1, panel=PANEL)
+    whiten: Whiten = option(
+        "auto",
+        "Whitening of the descriptors: fitted on the map, the model's own, or none. auto: on the map, or the model's"
+        " where the map is small.",
+        panel=PANEL,
+    )
+    verify: bool = option(
+        True,
+        "Keep local features, by which `locate` verifies its answers: four fifths of the map.",
+        panel=PANEL,
+    )
+    matcher: Matcher = option("xfeat", "Local features to keep.", panel=PANEL)
+    keypoints: int = option(512, "Local features of a photo, at most.", least=16, most=8192, panel=PANEL)
+    thumbnail: int = option(
+        192, "Longer side of the small pictures that answers show [pixels].", least=16, most=1024, panel=PANEL
+    )
+    within: float = option(
+        WITHIN, "An answer is right when it is this near to the true position [metres].", above=0, panel=PANEL
+    )
+
+    def refuse_ineffective(self, typed: set[str]) -> None:
+        super().refuse_ineffective(typed)
+        if not self.verify:
+            ineffective(typed, ("matcher", "keypoints"), "with `verify=False`")
+
+
+@dataclass(frozen=True)
+class MapOptions(DeviceOptions, KeptOptions):
+    """How a map is built: what it keeps, and what computes it."""
+
+
+@dataclass(frozen=True)
+class ContentOptions(Options):
+    """Which photos a map is of."""
+
+    add: tuple[str, ...] = option(
+        (),
+        "Add the photos of this folder or table to the map, and keep the others. May be given several times.",
+        many=True,
+        metavar="SOURCE",
+    )
+    remove: tuple[str, ...] = option(
+        (),
+        "Take out photos: an image name, a pattern such as 'walk/*', or a folder. May be given several times.",
+        many=True,
+        metavar="NAME",
+    )
+    split: str | None = option(None, "Only photos whose column split says this.")
+    need_heading: bool = option(False, "Leave out photos whose heading is not known.", switch=True)
 
 
 @dataclass(frozen=True)
@@ -21,9 +93,8 @@ class LocateOptions(Options):
         below=1.0,
     )
     at_least: float = option(0.5, "Probability from which on a place counts as found.", least=0.0, most=1.0)
-    candidates: int = option(20, "Photos of the map that are compared in detail.", least=1, panel=PANEL)
-    verify: bool = option(True, "Compare local features, where the map keeps them.", panel=PANEL)
-    device: str = option("auto", "cpu, cuda, cuda:1, or auto: a GPU if there is one.", panel=PANEL)
+    candidates: int = option(20, "Photos of the map that are compared in detail.", least=1, panel=_ASKED)
+    verify: bool = option(True, "Compare local features, where the map keeps them.", panel=_ASKED)
 
 
 @dataclass(frozen=True)

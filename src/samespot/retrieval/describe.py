@@ -251,6 +251,18 @@ class _OnTheWay:
 # ---- what is asked for ----
 
 
+def describer_for(
+    net: PlaceNet, device: torch.device, precision: str = "auto", images: int | None = None
+) -> Describer:
+    """The network as `describe` would run it for that many images; None: as many as it takes.
+
+    precision: as in `DescribeOptions`. On a processor it runs in onnxruntime where that pays.
+    """
+    named = precision_name(precision, device)
+    trunk = _runtime(net, {"precision": named, "images": images}, device, "auto", {}, Processes())[1]
+    return Describer(net, device, named, batch_size=default_batch_size(device), trunk=trunk)
+
+
 def default_batch_size(device: torch.device) -> int:
     if device.type != "cuda":
         return ON_CPU

@@ -13,8 +13,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samespot.errors import InputError
-from samespot.files import read_json, write_json
+from samespot.files import disk_errors, read_json, write_json
 from samespot.places.table import Places
 
 FORMAT = 1
@@ -325,13 +324,5 @@ def _write_at(file: int, offset: int, content: memoryview) -> None:
         content, offset = content[written:], offset + written
 
 
-@contextmanager
-def _one_line(path: Path) -> Iterator[None]:
-    """What the disk refuses, as one line for the user."""
-    try:
-        yield
-    except OSError as error:
-        raise InputError(
-            f"{path}: cannot write ({error.strerror or error}); fix that and run the same command again,"
-            " it resumes where it left off"
-        ) from None
+def _one_line(path: Path) -> AbstractContextManager[None]:
+    return disk_errors(path, "fix that and run the same command again, it resumes where it left off")

@@ -1,0 +1,89 @@
+"""`samespot index`: a map of photos on disk."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from samespot.cli import console
+from samespot.cli.app import app
+from samespot.cli.bridge import command
+from samespot.errors import InputError
+from samespot.maps.options import ContentOptions, MapOptions
+from samespot.options import Options, option, split
+from samespot.places.options import SOURCE, PoseOptions, ReadOptions
+
+if TYPE_CHECKING:
+    from samespot.maps.build import Built
+
+
+@dataclass(frozen=True)
+class IndexOptions(Options):
+    source: Path | None = option(
+        None,
+        f"Photos: {SOURCE}. Left out where there is only something to add or remove.",
+        argument=True,
+        metavar="SOURCE",
+        default="none",
+    )
+    out: Path = option(Path("map"), "Folder of the map.", writes="folder")
+
+
+@command(app, IndexOptions, ContentOptions, MapOptions, ReadOptions, PoseOptions)
+def index(typed: dict[str, Any]) -> Any:
+    """Make a map of photos, to be asked by `samespot locate`. Again, it brings the map up to date.
+
+    Only photos that are new or changed are described; an interrupted run resumes where it left off.
+    """
+    ours, content, how, reading, pose = split(
+        typed, IndexOptions, ContentOptions, MapOptions, ReadOptions, PoseOptions
+    )
+    asked, frame = IndexOptions.of(ours), PoseOptions.of(pose).frame
+    ContentOptions.of(content)
+    settings = MapOptions.of(how)
+    console.refuse_absent_gpu(settings.device)
+    if asked.source is None and not (content.get("add") or content.get("remove")):
+        raise InputError("give a folder or table of photos, or `add` or `remove`")
+    from samespot.maps.build import update_map
+
+    with console.progress_bar() as progress:
+        built = update_map(
+            asked.source,
+            asked.out,
+            reading={**ReadOptions.of(reading).to_dict(), "frame": frame},
+            progress=progress,
+            **content,
+            **how,
+        )
+    console.notes_of(built.generation.places)
+    _screen(built)
+    console.next_step("locate", asked.out, "PHOTO")
+    return built.to_dict()
+
+
+def _screen(built: Built) -> None:
+    """What the map holds, and what was done."""
+    from samespot.maps.folder import bytes_of
+
+    generation, meta = built.generation, built.generation.meta
+    size = bytes_of(meta)
+    facts = {"photos": f"{meta['photos']:,}"}
+    if built.changed:
+        facts["described now"] = f"{built.described:,} in {built.seconds:,.0f} s"
+    if built.gone:
+        facts["gone"] = f"{built.gone:,}"
+    facts |= {f"left out: {why}": f"{count:,}" for why, count in meta["left_out"].items() if count}
+    if meta["without_heading"]:
+        facts["without heading"] = f"{meta['without_heading']:,}"
+    facts["extent"] = _extent(meta["bounds"])
+    facts["model"] = f"{meta['model']['name']}, {meta['dims']} dims"
+    facts["local features"] = "none" if meta["verifier"] is None else str(meta["verifier"].get("name"))
+    facts["on disk"] = f"{size / 1e6:,.1f} MB, {size / 1e3 / meta['photos']:,.1f} kB a photo"
+    state = f"generation {generation.number}" if built.changed else "nothing changed"
+    console.facts_table(f"{console.plain(str(generation.folder))}: {state}", facts)
+
+
+def _extent(bounds: dict[str, list[float]]) -> str:
+    sides = (bounds[name][1] - bounds[name][0] for name in ("easting", "northing"))
+    return " × ".join(f"{side / 1000:,.0f} km" if side >= 10_000 else f"{side:,.0f} m" for side in sides)

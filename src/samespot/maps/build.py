@@ -1,0 +1,539 @@
+"""`build_map`: from photos to a map on disk. Again, it describes what is new or changed, and drops what is gone.
+
+    sources ─► contents (one table, a key a file) ─► segments (what has no key there yet is described) ─► a generation
+
+Nothing but a segment's photos is held in memory. A kill costs the photos of one segment, and never the map.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, fields
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+import samespot
+from samespot.devices import device_named, one_torch_thread
+from samespot.errors import InputError
+from samespot.maps import folder as files
+from samespot.maps import own_model
+from samespot.maps.contents import (
+    Contents,
+    Part,
+    Source,
+    carried,
+    joined_parts,
+    next_id,
+    read_part,
+    said_left_out,
+    source_for,
+    take_out,
+)
+from samespot.maps.folder import FORMAT, ROW, Generation
+from samespot.maps.looking import Look, Looking, looks
+from samespot.maps.options import ContentOptions, KeptOptions, MapOptions
+from samespot.maps.segments import Described, Segment, write_segment
+from samespot.maps.whitened import Asked, whitening_for, write_vectors
+from samespot.model.loading import load_model
+from samespot.model.network import PlaceNet
+from samespot.model.shipped import DEFAULT_MODEL
+from samespot.options import names, split
+from samespot.places.catalogue import as_places
+from samespot.places.geodesy import to_degrees
+from samespot.places.photos import UNREADABLE
+from samespot.places.table import Places
+from samespot.progress import Progress, silent
+from samespot.retrieval.describe import Describer, describer_for
+from samespot.whitening.whitening import Whitening
+
+SEGMENT = 256  # photos of a segment
+SETTLE_SECONDS = 20.0  # how much work a kill may cost where photos take long
+SPARSE = SEGMENT // 2  # segments with fewer photos in use may be put together
+FEW_SPARSE = 8  # so many of them are not worth it
+
+
+@dataclass(frozen=True, eq=False)
+class Built:
+    """A map after `update_map`, and what that did."""
+
+    generation: Generation
+    described: int  # photos that were new or changed
+    gone: int  # photos that are no longer in the map
+    changed: bool  # whether there is a new generation
+    seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        done = {
+            "described": self.described,
+            "gone": self.gone,
+            "changed": self.changed,
+            "seconds": self.seconds,
+        }
+        return {"map": str(self.generation.folder), **done, **self.generation.meta}
+
+
+def build_map(
+    places: Any,
+    model: Any = None,
+    out: str | Path = "map",
+    *,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Any:
+    """Make a map of photos in the folder `out`, or bring it up to date; returns the opened map.
+
+    places: a table, or whatever `open_places` opens. model: as of `load_model`; by default the map's own, or
+    samespot-lite for a new map. options: fields of `MapOptions` and `ContentOptions`, and what `open_places` takes.
+    """
+    update_map(places, out, model=model, progress=progress, **options)
+    return import_module("samespot.maps.map").open_map(out)
+
+
+def update_map(
+    places: Any,
+    out: str | Path = "map",
+    *,
+    model: Any = None,
+    reading: Mapping[str, Any] | None = None,
+    progress: Progress | None = None,
+    **options: Any,
+) -> Built:
+    """As `build_map`, and tells what was done. places: None for nothing but `add` and `remove`.
+
+    reading: for `open_places`.
+    """
+    begun, folder, tell = time.monotonic(), Path(out), progress or silent
+    kept, content = split(options, MapOptions, ContentOptions)
+    MapOptions.of(kept)  # what is wrong is told before anything is read
+    asked = ContentOptions.of(content)
+    given = [] if places is None else [_opened(places, asked, reading)]
+    added = [_opened(one, asked, reading) for one in asked.add]
+    if not (given or added or asked.remove):
+        raise InputError("nothing to do: give a folder or table of photos, or `add` or `remove`")
+    with files.writing(folder):
+        old = files.open_generation(folder) if (folder / files.META).is_file() else None
+        if old is None and not (given or added):
+            raise InputError(f"{folder}: no map here to take photos out of; index some photos first")
+        work = _Work.begin(folder, old, kept, model, tell)
+        contents = _contents(work, given, added, asked)
+        return work.finish(contents, begun)
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """A table of photos, and where it came from."""
+
+    given: str
+    places: Places
+
+    @property
+    def root(self) -> str:
+        return os.path.abspath(self.places.root)
+
+    @property
+    def names(self) -> list[str]:
+        return [str(name) for name in self.places.table["image"]]
+
+
+def _opened(source: Any, asked: ContentOptions, reading: Mapping[str, Any] | None) -> _Opened:
+    places = as_places(source, **(reading or {}))
+    given = places.root if isinstance(source, Places) else source
+    places = places if asked.split is None else places.of_split(asked.split)
+    return _Opened(os.path.abspath(given), places)
+
+
+def _contents(
+    work: _Work, given: Sequence[_Opened], added: Sequence[_Opened], asked: ContentOptions
+) -> Contents:
+    """The photos of the map as it is to be."""
+    parts = work.carried(asked.need_heading)
+    for opened in (*given, *added):
+        source = source_for(opened.given, opened.root, opened.names, parts)
+        new = source is None
+        if source is None and parts and opened in given:
+            raise InputError(
+                f"{work.folder}: is a map of {parts[0].source.given}, not of {opened.given}; add its photos with `add`,"
+                " or choose another folder"
+            )
+        source = source or Source(next_id(parts), opened.given, opened.root)
+        removed = () if opened in added else source.removed  # what is added again is wanted again
+        told = Source(
+            source.id, opened.given, opened.root, removed, dict(opened.places.dropped), opened.places.notes
+        )
+        part = read_part(told, opened.places, work.recipe, asked.need_heading)
+        parts = [*parts, part] if new else [part if one.source.id == source.id else one for one in parts]
+    for pattern in asked.remove:
+        parts = take_out(parts, pattern)
+    return joined_parts(parts)
+
+
+@dataclass(frozen=True, eq=False)
+class _Work:
+    """All that the making of a map needs; made while its folder is locked."""
+
+    folder: Path
+    old: Generation | None
+    settings: MapOptions
+    net: PlaceNet
+    model: dict[str, Any]  # facts about it
+    verifier: Any  # None: no local features are kept
+    tell: Progress
+
+    @classmethod
+    def begin(
+        cls, folder: Path, old: Generation | None, typed: Mapping[str, Any], model: Any, tell: Progress
+    ) -> _Work:
+        before = (
+            {} if old is None else {k: v for k, v in old.meta["options"].items() if k in names(KeptOptions)}
+        )
+        settings = MapOptions(**{**before, **typed, "model": None})
+        named = typed.get("model") if model is None else model
+        if named is None and old is not None:
+            net, facts = own_model.load_own(folder, old.meta["model"], tell), old.meta["model"]
+        else:
+            named = DEFAULT_MODEL if named is None else named
+            net = load_model(named, weights=settings.weights, progress=tell)
+            facts = own_model.facts_of(net, named, settings.weights)
+        return cls(folder, old, settings, net, facts, _verifier(settings), tell)
+
+    @property
+    def device(self) -> torch.device:
+        return device_named(self.settings.device)
+
+    @property
+    def verifier_facts(self) -> dict[str, Any] | None:
+        return None if self.verifier is None else dict(self.verifier.facts())
+
+    @property
+    def recipe(self) -> str:
+        """Digest of all that what is kept of a photo depends on."""
+        told = [
+            FORMAT,
+            self.model["digest"],
+            self.model["preprocessing"],
+            self.verifier_facts,
+            self.settings.thumbnail,
+        ]
+        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+    def carried(self, need_heading: bool) -> list[Part]:
+        """The photos that the map has. Where something else is to be kept of them, they are looked at again."""
+        if self.old is None:
+            return []
+        parts = carried(self.old)
+        if self.old.meta["recipe"] == self.recipe:
+            return parts
+        for part in parts:
+            if not Path(part.source.root).is_dir():
+                raise InputError(
+                    f"{self.folder}: another model or other local features are asked for, and the photos under"
+                    f" {part.source.root} are not there to be described again"
+                )
+        return [read_part(part.source, part.places, self.recipe, need_heading) for part in parts]
+
+    def finish(self, contents: Contents, begun: float) -> Built:
+        """Describe what is not described yet, and make a generation of it all, unless nothing changed."""
+        there = files.segments_there(self.folder)
+        known = {key: (name, row) for name, one in there.items() for row, key in enumerate(one.keys)}
+        todo = np.array(
+            [row for row, key in enumerate(contents.keys) if key.tobytes() not in known], dtype=np.int64
+        )
+        found = _describe(self, contents, todo, known) if len(todo) else {}
+        contents = contents.without(found)
+        if not len(contents):
+            raise InputError(
+                f"{self.folder}: no photo is left for the map ({said_left_out(contents.counts())})"
+            )
+        state = self._state(contents)
+        gone = self._gone(contents)
+        if self.old is not None and self.old.meta["state"] == state:
+            return Built(self.old, 0, 0, False, time.monotonic() - begun)
+        generation = self._generation(contents, known, state)
+        return Built(generation, len(todo) - len(found), gone, True, time.monotonic() - begun)
+
+    def _state(self, contents: Contents) -> str:
+        kept = {name: getattr(self.settings, name) for name in ("dims", "whiten", "within")}
+        told = f"{contents.digest()} {self.recipe} {kept} {self.model['name']}"
+        return hashlib.sha256(told.encode()).hexdigest()
+
+    def _gone(self, contents: Contents) -> int:
+        if self.old is None:
+            return 0
+        now = set(contents.places.table["image"])
+        return sum(name not in now for name in self.old.places.table["image"])
+
+    def _generation(self, contents: Contents, known: dict[bytes, tuple[str, int]], state: str) -> Generation:
+        _put_together(self.folder, contents, known)
+        rows, segments, about = _lying(self.folder, contents, known)
+        number = 1 if self.old is None else self.old.number + 1
+        own_model.keep(self.net, self.model, self.folder)
+
+        def fill(path: Path) -> Whitening | None:
+            def plain(some: NDArray[np.int64]) -> NDArray[np.float16]:
+                return _plain(segments, rows[some])
+
+            settings = self.settings
+            asked = Asked(settings.whiten, settings.dims, settings.within, self.net.whitening)
+            self.tell("whitening", 0, len(contents))
+            whitening = whitening_for(asked, contents.places, plain, str(self.device.type))
+            write_vectors(path, whitening, len(contents), plain, self.tell)
+            return whitening
+
+        written, whitening = files.write_generation(
+            self.folder, number, contents.places.table, rows, about, contents.left_out, fill
+        )
+        width = segments[0].descriptors.shape[1]
+        dims = width if whitening is None else whitening.rank
+        meta = {
+            **_facts(contents),
+            "format": FORMAT,
+            "samespot": samespot.__version__,
+            "generation": number,
+            "model": self.model,
+            "dims": dims,
+            "plain_dims": width,
+            "whitening": None if whitening is None else whitening.to_dict(),
+            "verifier": self.verifier_facts,
+            "within": self.settings.within,
+            "bytes_per_photo": _bytes_per_photo(segments, dims),
+            "options": {one.name: self.settings.to_dict()[one.name] for one in fields(KeptOptions)},
+            "recipe": self.recipe,
+            "state": state,
+            "files": written,
+            "segments": about,
+            "calibration": None,
+        }
+        meta["calibration"] = self._calibration(files.mapped(self.folder, meta))
+        files.switch(self.folder, meta)
+        files.sweep(self.folder)
+        return files.mapped(self.folder, meta)
+
+    def _calibration(self, generation: Generation) -> dict[str, Any] | None:
+        """How far to trust answers of this map, as the map finds out by asking itself."""
+        try:
+            asking = import_module("samespot.maps.asking")
+        except ModuleNotFoundError:
+            return None
+        found: dict[str, Any] = asking.calibrate(
+            generation, self.net, self.verifier, progress=self.tell
+        ).to_dict()
+        return found
+
+
+def _verifier(settings: MapOptions) -> Any:
+    """What finds and compares local features; None where the map keeps none."""
+    if not settings.verify:
+        return None
+    try:
+        verification = import_module("samespot.matching.verification")
+    except ModuleNotFoundError:
+        return None
+    try:
+        return verification.verifier_named(settings.matcher, settings.keypoints, settings.device)
+    except InputError as error:
+        raise InputError(f"{error}; or pass `verify=False` for a map without local features") from None
+
+
+# ---- photos into segments ----
+
+
+def _describe(
+    work: _Work, contents: Contents, todo: NDArray[np.int64], known: dict[bytes, tuple[str, int]]
+) -> dict[int, str]:
+    """Describe these rows into new segments; returns those that could not be read, with the reason."""
+    device, bad = work.device, dict[int, str]()
+    describer = describer_for(work.net, device, work.settings.precision, len(todo))
+    extract = None if work.verifier is None else work.verifier.extract
+    how = Looking(work.net.preprocessing, work.settings.thumbnail, extract)
+    names, root = contents.places.table["image"].to_numpy(dtype=object), contents.places.root
+    paths = [root / str(names[row]) for row in todo]
+    writer = _SegmentWriter(work.folder, known)
+    tick = _rate(work.tell, len(todo))
+    alone = one_torch_thread() if not describer.in_torch or extract is not None else nullcontext()
+    with alone:
+        try:
+            for some in _batches(
+                zip(todo, paths, looks(how, paths, work.settings.workers), strict=True), describer
+            ):
+                good = [(row, look) for row, _, look in some if isinstance(look, Look)]
+                for row, path, look in some:
+                    if isinstance(look, InputError):
+                        bad[int(row)] = f"{UNREADABLE}: {_reason(look, path)}"
+                writer.add([contents.keys[row].tobytes() for row, _ in good], _made(describer, good))
+                tick(len(some))
+        except KeyboardInterrupt:
+            writer.flush()  # what is done is done
+            raise
+    writer.flush()
+    return bad
+
+
+_Seen = tuple[int, Path, "Look | InputError"]
+
+
+def _batches(seen: Iterator[_Seen], describer: Describer) -> Iterator[list[_Seen]]:
+    some: list[_Seen] = []
+    for one in seen:
+        some.append(one)
+        if len(some) == describer.batch_size:
+            yield some
+            some = []
+    if some:
+        yield some
+
+
+def _made(describer: Describer, good: Sequence[tuple[int, Look]]) -> list[tuple[NDArray[np.float16], Look]]:
+    if not good:
+        return []
+    pixels = torch.stack([look.pixels for _, look in good]).to(describer.device)
+    vectors = describer(pixels).cpu().numpy()
+    if not np.isfinite(vectors).all():
+        raise InputError(
+            "the network gives descriptors that are not finite numbers; its weights are broken, or `precision=32` is"
+            " needed"
+        )
+    return [(vector.astype(np.float16), look) for vector, (_, look) in zip(vectors, good, strict=True)]
+
+
+def _reason(error: InputError, path: Path) -> str:
+    """What is wrong with a photo, without its name and what to do about it."""
+    return str(error).removeprefix(f"{path}: ").partition(";")[0]
+
+
+class _SegmentWriter:
+    """Takes photos and writes a segment now and then; `known` learns where they are."""
+
+    def __init__(self, folder: Path, known: dict[bytes, tuple[str, int]]) -> None:
+        self.folder, self.known = folder, known
+        self._waiting: list[Described] = []
+        self._written = time.monotonic()
+
+    def add(self, keys: Sequence[bytes], made: Sequence[tuple[NDArray[np.float16], Look]]) -> None:
+        for key, (vector, look) in zip(keys, made, strict=True):
+            self.put(Described(key, vector, look.thumbnail, look.keypoints))
+        if time.monotonic() - self._written >= SETTLE_SECONDS:
+            self.flush()
+
+    def put(self, photo: Described) -> None:
+        self._waiting.append(photo)
+        if len(self._waiting) >= SEGMENT:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._waiting:
+            path = files.next_segment(self.folder)
+            write_segment(path, self._waiting)
+            self.known.update({one.key: (path.name, row) for row, one in enumerate(self._waiting)})
+            self._waiting = []
+        self._written = time.monotonic()
+
+
+def _put_together(folder: Path, contents: Contents, known: dict[bytes, tuple[str, int]]) -> None:
+    """Copy the photos of segments that are nearly empty by now, or were small from the start, into full ones."""
+    live: dict[str, list[bytes]] = {}
+    for key in contents.keys:
+        live.setdefault(known[key.tobytes()][0], []).append(key.tobytes())
+    sparse = {name: keys for name, keys in live.items() if len(keys) < SPARSE}
+    there = {name: Segment(folder / files.SEGMENTS / name) for name in sparse}
+    waste = sum(len(segment) for segment in there.values()) - sum(map(len, sparse.values()))
+    if len(sparse) < FEW_SPARSE and waste < SEGMENT:
+        return
+    writer = _SegmentWriter(folder, known)
+    for name, keys in sparse.items():
+        for key in keys:
+            writer.put(there[name].described(known[key][1]))
+    writer.flush()
+
+
+def _lying(
+    folder: Path, contents: Contents, known: Mapping[bytes, tuple[str, int]]
+) -> tuple[NDArray[Any], list[Segment], list[dict[str, Any]]]:
+    """Where each photo lies, in which segments, and what meta.json says of these."""
+    where = [known[key.tobytes()] for key in contents.keys]
+    used = sorted({name for name, _ in where})
+    number = {name: at for at, name in enumerate(used)}
+    rows = np.zeros(len(contents), dtype=ROW)
+    rows["segment"] = [number[name] for name, _ in where]
+    rows["row"] = [row for _, row in where]
+    rows["source"], rows["key"] = contents.source, contents.keys
+    segments = [Segment(folder / files.SEGMENTS / name) for name in used]
+    about = [
+        {"file": one.path.name, "photos": len(one), "bytes": one.path.stat().st_size} for one in segments
+    ]
+    return rows, segments, about
+
+
+def _plain(segments: Sequence[Segment], rows: NDArray[Any]) -> NDArray[np.float16]:
+    found = np.empty((len(rows), segments[0].descriptors.shape[1]), dtype=np.float16)
+    for number in np.unique(rows["segment"]):
+        mine = rows["segment"] == number
+        found[mine] = segments[number].descriptors[rows["row"][mine]]
+    return found
+
+
+def _rate(tell: Progress, total: int) -> Callable[[int], None]:
+    """Counts photos and says how many a second there are."""
+    done, begun = 0, time.monotonic()
+    tell("describing", 0, total)
+
+    def tick(more: int) -> None:
+        nonlocal done
+        done += more
+        speed = done / max(time.monotonic() - begun, 1e-9)
+        tell(f"describing · {speed:,.0f} photos/s", done, total)
+
+    return tick
+
+
+# ---- what meta.json says ----
+
+
+def _facts(contents: Contents) -> dict[str, Any]:
+    places = contents.places
+    return {
+        "photos": len(contents),
+        "left_out": contents.counts(),
+        "without_heading": int(np.isnan(places.positions[:, 2]).sum()),
+        "root": str(places.root),
+        "projection": places.projection,
+        "bounds": _bounds(places),
+        "sources": [part.source.to_dict() for part in contents.parts],
+        "notes": list(places.notes),
+    }
+
+
+def _bounds(places: Places) -> dict[str, list[float]]:
+    """Least and most, in metres and where the plane is known in degrees."""
+    at = places.positions[:, :2]
+    bounds = {"easting": at[:, 0], "northing": at[:, 1]}
+    if places.projection is not None:
+        latitude, longitude = to_degrees(at[:, 0], at[:, 1], places.projection)
+        bounds |= {"latitude": latitude, "longitude": longitude}
+    return {name: [float(values.min()), float(values.max())] for name, values in bounds.items()}
+
+
+def _bytes_per_photo(segments: Sequence[Segment], dims: int) -> dict[str, float]:
+    """By what they are for; the table of places comes on top."""
+    names = {
+        "plain descriptors": ("descriptors",),
+        "thumbnails": ("thumbnails", "thumbnail_starts"),
+        "local features": ("xy", "local", "keypoint_starts", "sizes"),
+        "keys": ("keys",),
+    }
+    count = sum(len(one) for one in segments)
+    sizes = {
+        what: sum(one.arrays[name].nbytes for one in segments for name in arrays if name in one.arrays)
+        / count
+        for what, arrays in names.items()
+    }
+    return {"descriptors": 2.0 * dims, **{what: round(size, 1) for what, size in sizes.items()}}

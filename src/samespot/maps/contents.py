@@ -1,0 +1,297 @@
+"""Which photos a map is of: tables from one or several sources, brought into one, each photo with a key of its file.
+
+A photo is known by its source, its name there, and the size and time of its file: where these are as before, it is
+not described again. (A file replaced by another of the same size and time is taken for the old one.)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from samespot.errors import InputError
+from samespot.maps.folder import Generation
+from samespot.maps.segments import KEY
+from samespot.places.geodesy import choose_projection, off_plane, to_degrees
+from samespot.places.table import Places
+from samespot.places.wording import first_few
+
+MISSING, UNPLACED, UNTURNED = "image file missing", "position unknown", "heading unknown"
+TWICE, TAKEN_OUT = "in the map already", "taken out with --remove"
+MOVED = 0.5  # share of a source's names that must be in another folder for it to be the same one, moved
+Keys = NDArray[np.uint8]  # (n, KEY)
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where photos of a map came from."""
+
+    id: int
+    given: str  # full path of the folder or table
+    root: str  # full path of the folder that image names are relative to
+    removed: tuple[str, ...] = ()  # names and patterns of photos that are not wanted
+    dropped: dict[str, int] = field(default_factory=dict)  # what the reader left out: reason and number
+    notes: tuple[str, ...] = ()  # of the reader
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "removed": list(self.removed), "notes": list(self.notes)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Source:
+        return cls(**{**values, "removed": tuple(values["removed"]), "notes": tuple(values["notes"])})
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """The photos of one source; names are relative to its own root."""
+
+    source: Source
+    places: Places
+    keys: Keys
+    left_out: dict[str, str]  # name -> reason
+
+    def select(self, rows: NDArray[np.bool_], why: str | None = None) -> Part:
+        """The chosen photos; `why`: the others are left out, for this reason."""
+        others = self.places.table["image"][~rows] if why is not None else ()
+        left_out = {**self.left_out, **{str(name): str(why) for name in others}}
+        return replace(self, places=self.places.select(rows), keys=self.keys[rows], left_out=left_out)
+
+
+@dataclass(frozen=True, eq=False)
+class Contents:
+    """All photos of a map in one table; names are relative to the root of its first source."""
+
+    parts: tuple[Part, ...]
+    places: Places
+    source: NDArray[np.int32]  # (n,) id of the source of each
+    keys: Keys  # (n, KEY)
+    left_out: dict[int, dict[str, str]]
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def select(self, rows: NDArray[np.bool_]) -> Contents:
+        return replace(self, places=self.places.select(rows), source=self.source[rows], keys=self.keys[rows])
+
+    def without(self, reasons: Mapping[int, str]) -> Contents:
+        """Less some rows, each with its reason."""
+        if not reasons:
+            return self
+        left_out = {source: dict(names) for source, names in self.left_out.items()}
+        roots, names = {part.source.id: part.source.root for part in self.parts}, self.places.table["image"]
+        for row, why in reasons.items():
+            source = int(self.source[row])
+            name = os.path.relpath(self.places.root / str(names.iloc[row]), roots[source])
+            left_out.setdefault(source, {})[name] = why
+        kept = np.ones(len(self), dtype=bool)
+        kept[list(reasons)] = False
+        return replace(self.select(kept), left_out=left_out)
+
+    def counts(self) -> dict[str, int]:
+        """How many photos were left out, by reason."""
+        found: Counter[str] = Counter()
+        for part in self.parts:
+            found.update(part.source.dropped)
+        for names in self.left_out.values():
+            found.update(why.partition(": ")[0] for why in names.values())
+        return dict(found)
+
+    def digest(self) -> str:
+        """Of everything in here: equal where nothing changed."""
+        digest = hashlib.blake2b(digest_size=KEY)
+        digest.update(self.keys.tobytes())
+        digest.update(repr((self.places.projection, sorted(self.left_out.items()))).encode())
+        digest.update(repr([part.source.to_dict() for part in self.parts]).encode())
+        for name in sorted(self.places.table.columns):
+            column = self.places.table[name]
+            digest.update(f"{name}\n".encode())
+            if column.dtype.kind == "f":
+                digest.update(column.to_numpy(dtype=np.float64).tobytes())
+            else:
+                words = column.astype(object).where(column.notna(), "").astype(str)
+                digest.update("\n".join(words).encode())
+        return digest.hexdigest()
+
+
+# ---- parts ----
+
+
+def carried(generation: Generation) -> list[Part]:
+    """The sources of a map as they are in it; their files are not looked at."""
+    left_out, parts = generation.left_out(), []
+    for values in generation.meta["sources"]:
+        source = Source.from_dict(values)
+        mine = generation.rows["source"] == source.id
+        places = generation.places.select(mine)
+        names = [os.path.relpath(path, source.root) for path in places.images]
+        table = places.table.assign(image=names)
+        own = Places(Path(source.root), table, places.projection)
+        parts.append(Part(source, own, generation.rows["key"][mine], left_out.get(source.id, {})))
+    return parts
+
+
+def read_part(source: Source, places: Places, recipe: str, need_heading: bool) -> Part:
+    """The photos of a source as they are now, whose files are there and whose position is known."""
+    table = places.table
+    at = places.positions
+    part = Part(source, places, np.zeros((len(table), KEY), dtype=np.uint8), {})
+    part = part.select(np.isfinite(at[:, 0]) & np.isfinite(at[:, 1]), UNPLACED)
+    if need_heading:
+        part = part.select(np.isfinite(part.places.positions[:, 2]), UNTURNED)
+    part = part.select(~_matching(part, source.removed), TAKEN_OUT)
+    keys = [_key(recipe, source.id, Path(source.root), str(name)) for name in part.places.table["image"]]
+    there = np.array([key is not None for key in keys], dtype=bool)
+    made = np.frombuffer(b"".join(key or bytes(KEY) for key in keys), np.uint8).reshape(-1, KEY)
+    return replace(part, keys=made).select(there, MISSING)
+
+
+def _key(recipe: str, source: int, root: Path, name: str) -> bytes | None:
+    """Name of a photo file in its present state; None where there is none."""
+    try:
+        facts = os.stat(root / name)
+    except (OSError, ValueError):
+        return None
+    told = f"{recipe}\n{source}\n{facts.st_size}\n{facts.st_mtime_ns}\n{name}"
+    return hashlib.blake2b(told.encode(errors="surrogateescape"), digest_size=KEY).digest()
+
+
+def take_out(parts: Sequence[Part], pattern: str) -> list[Part]:
+    """Without the photos that a name, a pattern or a folder means; their sources remember it."""
+    found, out = False, []
+    for part in parts:
+        hit = _matching(part, (pattern,))
+        if hit.any():
+            found = True
+            removed = tuple(dict.fromkeys((*part.source.removed, pattern)))
+            part = replace(part.select(~hit, TAKEN_OUT), source=replace(part.source, removed=removed))
+        out.append(part)
+    if not found:
+        raise InputError(
+            f"`remove` {pattern!r}: no photo of the map is meant; give an image name, a folder, or a pattern such as"
+            " 'walk/*'"
+        )
+    return out
+
+
+def _matching(part: Part, patterns: Iterable[str]) -> NDArray[np.bool_]:
+    root, names = part.source.root, part.places.table["image"].astype(str)
+    hit = np.zeros(len(names), dtype=bool)
+    for pattern in patterns:
+        means = _meaning(root, pattern)
+        hit |= np.array([means(name) for name in names], dtype=bool)
+    return hit
+
+
+def _meaning(root: str, pattern: str) -> Callable[[str], bool]:
+    """Whether a name relative to `root` is meant: by itself, by a pattern, by a folder in the source or on the disk."""
+    plain, on_disk = os.path.normpath(pattern), os.path.abspath(pattern)
+
+    def means(name: str) -> bool:
+        full = os.path.normpath(os.path.join(root, name))
+        return (
+            os.path.normpath(name) == plain
+            or fnmatchcase(name, pattern)
+            or name.startswith(plain + os.sep)
+            or full == on_disk
+            or full.startswith(on_disk + os.sep)
+        )
+
+    return means
+
+
+def source_for(given: str, root: str, names: Sequence[str], parts: Sequence[Part]) -> Source | None:
+    """The source of a map that a folder or table is: the same path, or the same photos at another place."""
+    for part in parts:
+        if part.source.given == given:
+            return replace(part.source, root=root)
+    here = set(names)
+    for part in parts:
+        before = part.places.table["image"]
+        if len(before) and sum(name in here for name in before) >= MOVED * len(before):
+            return replace(part.source, given=given, root=root)
+    return None
+
+
+def next_id(parts: Sequence[Part]) -> int:
+    return max((part.source.id for part in parts), default=-1) + 1
+
+
+# ---- all in one ----
+
+
+def joined_parts(parts: Sequence[Part]) -> Contents:
+    """One table of all sources, on one plane; a photo that two sources have is taken once."""
+    parts = tuple(sorted(_on_one_plane(parts), key=lambda part: part.source.id))
+    root, seen, tables, kept = parts[0].source.root, set[str](), [], []
+    for part in parts:
+        names = [_name(part.source.root, str(name), root) for name in part.places.table["image"]]
+        fresh = np.array([name not in seen for name in names], dtype=bool)
+        seen.update(names)
+        tables.append(part.places.table.assign(image=names)[fresh])
+        kept.append(part.select(fresh, TWICE))
+    table = _one_table([table for table in tables if len(table)] or tables[:1])
+    notes = tuple(dict.fromkeys(note for part in kept for note in (*part.source.notes, *part.places.notes)))
+    return Contents(
+        tuple(kept),
+        Places(Path(root), table, parts[0].places.projection, notes=notes),
+        np.concatenate([np.full(len(part.keys), part.source.id, dtype=np.int32) for part in kept]),
+        np.concatenate([part.keys for part in kept]),
+        {part.source.id: part.left_out for part in kept if part.left_out},
+    )
+
+
+def _name(own_root: str, name: str, root: str) -> str:
+    """From the first source's root: ../more/a.jpg for a photo of another folder."""
+    return name if own_root == root else os.path.relpath(os.path.join(own_root, name), root)
+
+
+def _one_table(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    table = pd.concat(tables, ignore_index=True) if len(tables) > 1 else tables[0].reset_index(drop=True)
+    if "pano" in table:
+        table["pano"] = table["pano"].astype(object).where(table["pano"].notna(), False).astype(bool)
+    for name in table.columns:  # a file of columns takes one kind a column
+        column = table[name]
+        if column.dtype == object and column.dropna().map(type).nunique() > 1:
+            table[name] = column.map(lambda value: None if pd.isna(value) else str(value))
+    return table
+
+
+def _on_one_plane(parts: Sequence[Part]) -> list[Part]:
+    """All on the plane of the first, or where that does not reach to the others, on one for all."""
+    planes = [part.places.projection for part in parts]
+    if len(set(planes)) == 1 or not len(parts):
+        return list(parts)
+    first = planes[0]
+    if first is None:
+        raise InputError(
+            f"{parts[0].source.given}: its metres are of no known projection, so photos with latitude and longitude"
+            " cannot be added to them; name theirs with `projection`"
+        )
+    degrees = [
+        to_degrees(part.places.positions[:, 0], part.places.positions[:, 1], plane)
+        for part, plane in zip(parts, planes, strict=True)
+        if plane is not None
+    ]
+    latitude, longitude = (np.concatenate(side) for side in zip(*degrees, strict=True))
+    target = (
+        first if not len(off_plane(latitude, longitude, first)) else choose_projection(latitude, longitude)
+    )
+    return [
+        replace(part, places=part.places.on_plane(onto=target, source=part.source.given)) for part in parts
+    ]
+
+
+def said_left_out(counts: Mapping[str, int]) -> str:
+    """ "12 no GPS in EXIF, 1 unreadable image file": the most first."""
+    ordered = sorted(counts.items(), key=lambda item: -item[1])
+    return first_few([f"{count:,} {why}" for why, count in ordered if count], 12)

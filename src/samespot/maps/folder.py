@@ -1,0 +1,315 @@
+"""A map on disk: segments that are only ever added to, generations that never change, and one file that points.
+
+    map/meta.json                   which generation is the map, and all facts about it; replaced at once: the switch
+    map/segments/000012.safetensors what was made of some hundreds of photos (`samespot.maps.segments`)
+    map/generations/000007/         places.parquet   the table of places, one row a photo
+                                    rows.npy         where each photo lies: segment, row, source, key
+                                    vectors.npy      (n, dims) float16 unit rows: what is searched
+                                    whitening.safetensors   where they are whitened
+                                    left_out.json    the photos that are not in the map, and why
+    map/models/<digest>/            the network, where no name stands for it
+
+A reader opens the generation that meta.json names and keeps it, whatever is written meanwhile. A kill at any moment
+leaves the old generation in place, and whole segments that the next run of the same command takes up.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike, NDArray
+
+from samespot.errors import InputError
+from samespot.files import disk_errors, locked, read_json, whole_folder, write_json
+from samespot.maps.segments import KEY, SUFFIX, Segment
+from samespot.matching.keypoints import Keypoints
+from samespot.places.table import Places
+from samespot.whitening.whitening import Whitening
+
+FORMAT = 1
+META, SEGMENTS, GENERATIONS, MODELS = "meta.json", "segments", "generations", "models"
+PLACES, ROWS, VECTORS = "places.parquet", "rows.npy", "vectors.npy"
+WHITENING, LEFT_OUT, OWN_SEGMENTS = "whitening.safetensors", "left_out.json", "segments.json"
+# where a photo lies: number of the segment among those of the generation, and row in it; which source it is of
+ROW = np.dtype([("segment", "<i4"), ("row", "<i4"), ("source", "<i4"), ("key", "u1", (KEY,))])
+TRIES = 5  # to open the newest generation while others are being written
+RESUMES = "the map is as it was; fix that and run the same command again, it resumes where it left off"
+AGAIN = "copy the whole folder again, or index the photos again"
+
+
+@dataclass(frozen=True, eq=False)
+class Generation:
+    """A state of a map, which never changes. Row i of everything is the photo in row i of `places`."""
+
+    folder: Path  # of the map
+    number: int
+    meta: dict[str, Any]
+    places: Places
+    vectors: NDArray[np.float16]  # (n, dims) memory-mapped, unit rows
+    whitening: Whitening | None  # brings plain descriptors to `vectors`; None: they are the same
+    rows: NDArray[Any]  # (n,) of ROW
+    segments: tuple[Segment, ...]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def keypoints(self, row: int) -> Keypoints | None:
+        """Local features of a photo; None where the map keeps none."""
+        segment, at = self._where(row)
+        return segment.keypoints(at)
+
+    def thumbnail(self, row: int) -> bytes:
+        """A JPEG."""
+        segment, at = self._where(row)
+        return segment.thumbnail(at)
+
+    def plain(self, rows: ArrayLike) -> NDArray[np.float16]:
+        """(k, d) descriptors before whitening."""
+        wanted = self.rows[np.asarray(rows)]
+        width = int(self.meta["plain_dims"])
+        found = np.empty((len(wanted), width), dtype=np.float16)
+        for number in np.unique(wanted["segment"]):
+            mine = wanted["segment"] == number
+            found[mine] = self.segments[number].descriptors[wanted["row"][mine]]
+        return found
+
+    def left_out(self) -> dict[int, dict[str, str]]:
+        """Photos that are not in the map: by source, name and reason."""
+        there = read_json(generation_folder(self.folder, self.number) / LEFT_OUT, AGAIN)
+        return {int(source): dict(names) for source, names in there.items()}
+
+    def _where(self, row: int) -> tuple[Segment, int]:
+        at = self.rows[row]
+        return self.segments[int(at["segment"])], int(at["row"])
+
+
+# ---- reading ----
+
+
+def generation_folder(folder: Path, number: int) -> Path:
+    return folder / GENERATIONS / f"{number:06d}"
+
+
+def read_meta(folder: str | Path) -> dict[str, Any]:
+    """The facts of a map; one line where there is none, or one that this version does not know."""
+    folder = Path(folder)
+    if not (folder / META).is_file():
+        if not folder.exists():
+            fault = "no such folder; build a map with `samespot index PHOTOS --out` and this name"
+        elif not folder.is_dir():
+            fault = "is a file; give the folder of a map"
+        elif (folder / SEGMENTS).is_dir():
+            fault = "this map is not finished; the same `samespot index` again resumes where it left off"
+        else:
+            fault = f"no map here ({META} is missing); give a folder that `samespot index` wrote"
+        raise InputError(f"{folder}: {fault}")
+    meta = read_json(folder / META, AGAIN)
+    if not isinstance(meta.get("format"), int) or not isinstance(meta.get("generation"), int):
+        raise InputError(f"{folder / META}: is not of a map; give a folder that `samespot index` wrote")
+    if meta["format"] > FORMAT:
+        raise InputError(
+            f"{folder}: a map of format {meta['format']}, and this version reads up to {FORMAT}; update samespot"
+        )
+    return meta
+
+
+def open_generation(folder: str | Path, *, model: str | None = None) -> Generation:
+    """The newest generation of a map. model: digest of the network that it must be of."""
+    folder, meta = Path(folder), read_meta(folder)
+    for _ in range(TRIES):
+        try:
+            opened = mapped(folder, meta)
+            break
+        except InputError:
+            newest = read_meta(folder)
+            if newest["generation"] == meta["generation"]:
+                raise
+            meta = newest  # it was replaced while it was being opened
+    else:
+        opened = mapped(folder, meta)
+    if model is not None and opened.meta["model"]["digest"] != model:
+        raise InputError(
+            f"{folder}: a map of another model ({opened.meta['model']['name']}, digest"
+            f" {opened.meta['model']['digest'][:8]}, not {model[:8]}); ask it with its own"
+        )
+    return opened
+
+
+def mapped(folder: Path, meta: dict[str, Any]) -> Generation:
+    """The generation that `meta` tells of, whether the map points to it yet or not."""
+    here = generation_folder(folder, meta["generation"])
+    try:
+        _refuse_other_sizes(here, meta["files"])
+        segments = tuple(_segment(folder, one) for one in meta["segments"])
+        rows = np.load(here / ROWS, allow_pickle=False)
+        vectors = np.load(here / VECTORS, mmap_mode="r", allow_pickle=False)
+        places = Places(
+            Path(meta["root"]),
+            pd.read_parquet(here / PLACES),
+            meta["projection"],
+            dict(meta["left_out"]),
+            tuple(meta["notes"]),
+        )
+        whitening = Whitening.load(here / WHITENING) if WHITENING in meta["files"] else None
+        sound = (
+            rows.dtype == ROW
+            and len(places) == len(rows) == len(vectors) == meta["photos"]
+            and vectors.shape[1] == meta["dims"]
+            and all(0 <= row["segment"] < len(segments) for row in rows[:: max(1, len(rows) // 1000)])
+        )
+    except FileNotFoundError as error:
+        raise InputError(f"{folder}: this map is not whole ({error.filename} is missing); {AGAIN}") from None
+    except OSError as error:
+        raise InputError(f"{folder}: cannot be read ({error.strerror or error})") from None
+    except (ValueError, KeyError, TypeError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{folder}: this map is broken ({error}); {AGAIN}") from None
+    if not sound:
+        raise InputError(f"{folder}: the files of this map do not fit one another; {AGAIN}")
+    return Generation(folder, meta["generation"], meta, places, vectors, whitening, rows, segments)
+
+
+def _refuse_other_sizes(here: Path, files: Mapping[str, int]) -> None:
+    for name, size in files.items():
+        if (here / name).stat().st_size != size:
+            raise InputError(
+                f"{here.parent.parent}: this map is not whole ({here / name} is cut off); {AGAIN}"
+            )
+
+
+def _segment(folder: Path, about: Mapping[str, Any]) -> Segment:
+    try:
+        segment = Segment(folder / SEGMENTS / about["file"])
+    except InputError as error:
+        raise InputError(f"{folder}: this map is not whole ({error}); {AGAIN}") from None
+    if len(segment) != about["photos"]:
+        raise InputError(f"{folder}: {about['file']} is another than this map tells of; {AGAIN}")
+    return segment
+
+
+# ---- writing ----
+
+
+@contextmanager
+def writing(folder: Path) -> Iterator[None]:
+    """No other process writes this map meanwhile; what a killed one left half done is removed first."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: is a file; give the name of a folder")
+    if (
+        folder.is_dir()
+        and not is_map(folder)
+        and any(not path.name.startswith(".") for path in folder.iterdir())
+    ):
+        raise InputError(f"{folder}: holds other files and is no map; choose another folder")
+    with disk_errors(folder, RESUMES), locked(folder, "a map"):
+        for part in (folder, folder / SEGMENTS, folder / GENERATIONS, folder / MODELS):
+            _drop_hidden(part)
+        yield
+
+
+def is_map(folder: Path) -> bool:
+    """A map, or one that is being made for the first time."""
+    return (folder / META).is_file() or (folder / SEGMENTS).is_dir()
+
+
+def _drop_hidden(folder: Path) -> None:
+    """Scratch files and folders: the one process that may write is this one, so nobody needs them."""
+    for path in folder.glob(".*") if folder.is_dir() else ():
+        if path.is_dir():
+            shutil.rmtree(path)
+        elif path.name != ".lock":
+            path.unlink()
+
+
+def segments_there(folder: Path) -> dict[str, Segment]:
+    """All whole segments by file name, whether a generation points to them or not; those that are not whole go."""
+    found = {}
+    for path in sorted((folder / SEGMENTS).glob(f"*{SUFFIX}")):
+        try:
+            found[path.name] = Segment(path)
+        except InputError:  # not by a kill, but a disk may fail
+            path.unlink()
+    return found
+
+
+def next_segment(folder: Path) -> Path:
+    numbers = [int(path.stem) for path in (folder / SEGMENTS).glob(f"*{SUFFIX}") if path.stem.isdecimal()]
+    return folder / SEGMENTS / f"{max(numbers, default=-1) + 1:06d}{SUFFIX}"
+
+
+def write_generation(
+    folder: Path,
+    number: int,
+    table: pd.DataFrame,
+    rows: NDArray[Any],
+    segments: Sequence[Mapping[str, Any]],
+    left_out: Mapping[int, Mapping[str, str]],
+    fill: Callable[[Path], Whitening | None],
+) -> tuple[dict[str, int], Whitening | None]:
+    """Write a generation that nothing points to yet; returns the bytes of its files, and its whitening.
+
+    fill: writes the vectors to the path it is given and returns the whitening that they are of.
+    """
+    here = generation_folder(folder, number)
+    with whole_folder(here) as scratch:
+        table.to_parquet(scratch / PLACES, index=False)
+        np.save(scratch / ROWS, rows, allow_pickle=False)
+        write_json(scratch / OWN_SEGMENTS, [one["file"] for one in segments])  # for the sweep
+        write_json(scratch / LEFT_OUT, {str(source): dict(names) for source, names in left_out.items()})
+        whitening = fill(scratch / VECTORS)
+        if whitening is not None:
+            whitening.save(scratch / WHITENING)
+        for path in scratch.iterdir():
+            with path.open("rb") as file:
+                os.fsync(file.fileno())
+    return {path.name: path.stat().st_size for path in sorted(here.iterdir())}, whitening
+
+
+def switch(folder: Path, meta: Mapping[str, Any]) -> None:
+    """From here on the map is the generation that `meta` names."""
+    write_json(folder / META, meta)
+
+
+def sweep(folder: Path) -> None:
+    """Remove what neither the map nor its last generation before needs. The latter stays for readers that are just
+    opening it; who has opened one reads on from memory maps of removed files."""
+    meta = read_meta(folder)
+    there = sorted(int(path.name) for path in (folder / GENERATIONS).iterdir() if path.name.isdecimal())
+    before = [number for number in there if number < meta["generation"]][-1:]
+    kept = {*before, meta["generation"]}
+    for number in there:
+        if number not in kept:
+            shutil.rmtree(generation_folder(folder, number))
+    needed = {one["file"] for one in meta["segments"]}
+    for number in before:
+        needed |= set(_own_segments(generation_folder(folder, number)))
+    for path in (folder / SEGMENTS).glob(f"*{SUFFIX}"):
+        if path.name not in needed:
+            path.unlink()
+    for path in (folder / MODELS).glob("*"):
+        if path.name != meta["model"]["digest"]:
+            shutil.rmtree(path)
+
+
+def _own_segments(here: Path) -> list[str]:
+    import json
+
+    try:
+        names: list[str] = json.loads((here / OWN_SEGMENTS).read_text())
+    except (OSError, ValueError):
+        return []
+    return names
+
+
+def bytes_of(meta: Mapping[str, Any]) -> int:
+    """Of everything that the map consists of, its model apart."""
+    return int(sum(meta["files"].values()) + sum(one["bytes"] for one in meta["segments"]))

@@ -1,0 +1,91 @@
+"""One look at a photo serves all: the network's pixels, the local features and the small picture, from one decoding."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from samespot.errors import InputError
+from samespot.images.preprocess import Preprocessing
+from samespot.images.reading import read_image
+from samespot.images.sources import MOST_WORKERS
+from samespot.matching.keypoints import Keypoints
+
+QUALITY = 75  # of the small pictures: about 6 kB at 192 pixels
+AHEAD = 2  # photos read ahead per thread, besides those in work
+Extract = Callable[[Tensor], Keypoints]
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """What is made of a photo before the network."""
+
+    pixels: Tensor  # (3, *size) uint8, as the network takes them
+    thumbnail: bytes  # a JPEG
+    keypoints: Keypoints | None
+
+
+@dataclass(frozen=True)
+class Looking:
+    """How photos are looked at."""
+
+    preprocessing: Preprocessing
+    thumbnail: int  # longer side of the small picture [pixels]
+    extract: Extract | None  # local features of uint8 RGB (3, h, w); None: none are kept
+
+    def at(self, path: Path) -> Look:
+        image = read_image(path)
+        return Look(
+            self.preprocessing.resize(image[None])[0],
+            thumbnail(image, self.thumbnail),
+            None if self.extract is None else self.extract(image),
+        )
+
+
+def thumbnail(image: Tensor, side: int) -> bytes:
+    """uint8 RGB (3, h, w) -> a JPEG whose longer side is `side` at most."""
+    from PIL import Image
+
+    height, width = image.shape[1:]
+    scale = side / max(height, width)
+    if scale < 1:
+        size = max(1, round(height * scale)), max(1, round(width * scale))
+        image = functional.interpolate(image[None], size=size, mode="bilinear", antialias=True)[0]
+    out = io.BytesIO()
+    Image.fromarray(image.permute(1, 2, 0).contiguous().numpy()).save(out, "JPEG", quality=QUALITY)
+    return out.getvalue()
+
+
+def looks(how: Looking, paths: Sequence[Path], workers: int | None) -> Iterator[Look | InputError]:
+    """One look after the other, in order, read ahead in threads; an error for a photo that cannot be read."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    threads = workers or min(cores, MOST_WORKERS)
+
+    def look(path: Path) -> Look | InputError:
+        try:
+            with torch.inference_mode():
+                return how.at(path)
+        except InputError as error:
+            return error
+
+    waiting: deque[Future[Look | InputError]] = deque()
+    with ThreadPoolExecutor(threads, thread_name_prefix="photos") as pool:
+        try:
+            for path in paths:
+                waiting.append(pool.submit(look, path))
+                if len(waiting) > threads * AHEAD:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()

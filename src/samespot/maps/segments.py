@@ -1,0 +1,156 @@
+"""A segment of a map: what was made of some hundreds of photos, in one file that is there whole or not at all.
+
+A file of safetensors, whose arrays are, for n photos and k keypoints of all of them together:
+
+    keys              (n, 16) uint8      names of the photo files in their present state
+    descriptors       (n, d) float16     as the network gives them
+    thumbnails        (bytes,) uint8     one JPEG after the other
+    thumbnail_starts  (n + 1,) int64     where each begins, and where the last one ends
+    xy                (k, 2) uint16      positions of keypoints [1/64 pixel]; this and what follows only with keypoints
+    local             (k, l) int8        their descriptors
+    keypoint_starts   (n + 1,) int64
+    sizes             (n, 2) int32       height and width of the photo as keypoints were looked for
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from samespot.errors import InputError
+from samespot.files import write_whole
+from samespot.matching.keypoints import Keypoints
+
+KEY = 16  # bytes
+PER_PIXEL = 64  # steps of a keypoint's position
+SUFFIX = ".safetensors"
+_KINDS = {
+    "U8": np.uint8,
+    "I8": np.int8,
+    "U16": np.uint16,
+    "F16": np.float16,
+    "I32": np.int32,
+    "I64": np.int64,
+}
+_ALWAYS = ("keys", "descriptors", "thumbnails", "thumbnail_starts")
+_WITH_KEYPOINTS = ("xy", "local", "keypoint_starts", "sizes")
+
+
+@dataclass(frozen=True, eq=False)
+class Described:
+    """What a map keeps of one photo."""
+
+    key: bytes
+    descriptor: NDArray[np.float16]  # (d,)
+    thumbnail: bytes  # a JPEG
+    keypoints: Keypoints | None
+
+
+class Segment:
+    """A file of photos, mapped into memory: it can be read on when the file is removed."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.arrays = _mapped(path)
+        lacking = [name for name in _ALWAYS if name not in self.arrays]
+        if lacking:
+            raise InputError(f"{path}: lacks {', '.join(lacking)}")
+
+    def __len__(self) -> int:
+        return len(self.arrays["keys"])
+
+    @property
+    def keys(self) -> list[bytes]:
+        return [key.tobytes() for key in self.arrays["keys"]]
+
+    @property
+    def descriptors(self) -> NDArray[np.float16]:
+        return self.arrays["descriptors"]
+
+    def thumbnail(self, row: int) -> bytes:
+        start, stop = self.arrays["thumbnail_starts"][row : row + 2]
+        return self.arrays["thumbnails"][start:stop].tobytes()
+
+    def keypoints(self, row: int) -> Keypoints | None:
+        if "xy" not in self.arrays:
+            return None
+        start, stop = self.arrays["keypoint_starts"][row : row + 2]
+        xy = self.arrays["xy"][start:stop].astype(np.float32) / np.float32(PER_PIXEL)
+        height, width = self.arrays["sizes"][row]
+        return Keypoints(xy, np.array(self.arrays["local"][start:stop]), (int(height), int(width)))
+
+    def described(self, row: int) -> Described:
+        """Everything of one photo, to be written into another segment."""
+        return Described(
+            self.arrays["keys"][row].tobytes(),
+            self.descriptors[row],
+            self.thumbnail(row),
+            self.keypoints(row),
+        )
+
+
+def write_segment(path: Path, photos: Sequence[Described]) -> int:
+    """Write some photos at once; returns the bytes of the file. All have keypoints or none has."""
+    from safetensors.numpy import save
+
+    arrays: dict[str, NDArray[Any]] = {
+        "keys": np.frombuffer(b"".join(one.key for one in photos), np.uint8).reshape(-1, KEY),
+        "descriptors": np.stack([one.descriptor for one in photos]).astype(np.float16),
+        "thumbnails": np.frombuffer(b"".join(one.thumbnail for one in photos), np.uint8),
+        "thumbnail_starts": _starts([len(one.thumbnail) for one in photos]),
+    }
+    kept = [one.keypoints for one in photos if one.keypoints is not None]
+    if kept:
+        if len(kept) < len(photos):
+            raise ValueError("some photos of a segment have keypoints and some have none")
+        arrays |= {
+            "xy": np.concatenate([_steps(one) for one in kept]),
+            "local": np.concatenate([one.descriptors for one in kept]),
+            "keypoint_starts": _starts([len(one) for one in kept]),
+            "sizes": np.array([one.size for one in kept], dtype=np.int32),
+        }
+    content = save(arrays)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, content)
+    return len(content)
+
+
+def _starts(lengths: Sequence[int]) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+
+
+def _steps(keypoints: Keypoints) -> NDArray[np.uint16]:
+    steps = np.round(keypoints.xy.astype(np.float64) * PER_PIXEL)
+    if len(steps) and not (steps.min() >= 0 and steps.max() <= np.iinfo(np.uint16).max):
+        raise ValueError(f"a keypoint outside 0 to {2**16 // PER_PIXEL} pixels")
+    return steps.astype(np.uint16)
+
+
+def _mapped(path: Path) -> dict[str, NDArray[Any]]:
+    """The arrays of a file of safetensors, as views of one memory map; `InputError` where the file is not whole.
+
+    Not by the library: what it hands out is a copy of a whole array, and here rows are read one by one.
+    """
+    try:
+        raw = np.asarray(np.memmap(path, np.uint8, "r"))
+        start = 8 + int.from_bytes(raw[:8].tobytes(), "little")
+        header: dict[str, Any] = json.loads(raw[8:start].tobytes())
+        header.pop("__metadata__", None)
+        if len(raw) != start + max((about["data_offsets"][1] for about in header.values()), default=0):
+            raise ValueError("cut off")
+        return {name: _view(raw[start:], about) for name, about in header.items()}
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, IndexError, OverflowError):
+        raise InputError(f"{path}: is not whole") from None
+
+
+def _view(content: NDArray[np.uint8], about: dict[str, Any]) -> NDArray[Any]:
+    start, stop = about["data_offsets"]
+    return content[start:stop].view(_KINDS[about["dtype"]]).reshape(about["shape"])
