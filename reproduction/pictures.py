@@ -13,10 +13,10 @@ from reproduction.comparators import measured
 from reproduction.experiment import Floats, Result, read
 from reproduction.judgement import FAILS, HOLDS, UNSURE, Judged, Line, Results, Verdict
 from reproduction.scores import curve, mean_of, over_distances, over_overlaps, per_query, stacked
-from samespot.statistics.intervals import Interval
 from samespot.evaluation.metrics import DISTANCES, OVERLAPS
 from samespot.figures.recall_curves import recall_over_dims_figure
 from samespot.figures.style import GREY, INK, house_style, save
+from samespot.statistics.intervals import Interval
 
 COLOURS = {HOLDS: "#1f7a4d", FAILS: "#c8352b", UNSURE: GREY}
 GRADED, BINARY = "#a3248f", "#2a6fb0"

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from reproduction.experiment import Answers, Result
 from samespot.errors import InputError
-from samespot.statistics.intervals import Interval, paired_bootstrap_runs, wilson
 from samespot.evaluation.metrics import DISTANCES, OVERLAPS
+from samespot.statistics.intervals import Interval, paired_bootstrap_runs, wilson
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

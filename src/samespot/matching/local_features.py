@@ -143,6 +143,4 @@ def needed(package: str, purpose: str) -> Any:
             trouble = "which is not installed"
         else:
             trouble = f"which needs the module {error.name}, and that is not installed"
-        raise InputError(
-            f"{purpose} needs the package {named}, {trouble}; `pip install samespot[rerank]`"
-        ) from None
+        raise InputError(f"{purpose} needs the package {named}, {trouble}; `pip install {named}`") from None
