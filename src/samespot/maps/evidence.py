@@ -16,28 +16,31 @@ BY_CHANCE = 12.0  # inliers that photos of different places have; only what is a
 def evidence_of(
     distances: ArrayLike,
     positions: ArrayLike,
-    inliers: ArrayLike | None,
-    elsewhere: float,
+    inliers: ArrayLike | None = None,
+    elsewhere: float | None = None,
     near: float = NEAR,
 ) -> tuple[NDArray[np.int64], Floats]:
     """The order of k candidates, the best first, and the evidence (4,) for the first.
 
     distances (k,) of descriptors, ascending; positions (k, 2) [m]; inliers (k,) of each candidate, NaN where it was
-    not verified, or None where none was. elsewhere: distance of the first candidate that is not near the first one,
-    inf where there is none.
+    not verified, or None where none was. Give more candidates than are verified: the first that lies elsewhere
+    should be among them. elsewhere: its distance, where that is known better; without either, that of the last.
+    near: [m] what is no farther apart is one place.
 
     Verified candidates come first. A place that several photos agree on is better than one that a single photo
-    speaks for: a candidate counts its own inliers and those of the others near it.
+    speaks for: a candidate counts its own inliers, and what the others near it have beyond chance.
     """
     apart, at = np.asarray(distances, dtype=np.float64), np.asarray(positions, dtype=np.float64)
     if not len(apart):
         return np.zeros(0, dtype=np.int64), np.array([np.inf, 1.0, np.inf, np.nan])
     counts = np.full(len(apart), np.nan) if inliers is None else np.asarray(inliers, dtype=np.float64)
     votes = _votes(at, counts, near)
-    order = np.lexsort((apart, -np.nan_to_num(counts, nan=-1.0), -np.nan_to_num(votes, nan=-1.0)))
+    order = np.lexsort((apart, -np.nan_to_num(votes, nan=-1.0)))
     first = order[0]
-    beyond = elsewhere if np.isfinite(elsewhere) and elsewhere > 0 else np.inf
-    ratio = min(apart[first] / beyond, 1e3) if np.isfinite(beyond) else 0.0
+    if elsewhere is None:
+        beyond = apart[np.linalg.norm(at - at[first], axis=1) > near]
+        elsewhere = float(beyond[0] if len(beyond) else apart[-1])
+    ratio = apart[first] / max(elsewhere, 1e-6)
     return order, np.array([apart[first], ratio, _spread(apart, at), votes[first]])
 
 

@@ -33,7 +33,6 @@ CELLS = 8  # along each side of a photo: which of them matches cover is counted
 LEAST = 5  # matches: one more than any homography goes through
 WITHIN = 8.0  # [pixels] of the photo as it was looked at that a match may be off the geometry
 TRIES = 500  # geometries that are tried at most
-COSINE = 0.7  # less similar keypoints are no match
 Pairs = NDArray[np.int64]  # (k, 2) rows of the query's and of the candidate's keypoints
 
 
@@ -132,7 +131,7 @@ class XFeatVerifier:
         for start in range(0, len(candidates), step):
             some = [torch.from_numpy(one.unit()) for one in candidates[start : start + step]]
             there = torch.nn.utils.rnn.pad_sequence(some, batch_first=True).to(self.device)
-            for nearest in mutual_nearest(asked, there, COSINE).cpu().numpy():
+            for nearest in mutual_nearest(asked, there).cpu().numpy():
                 matched = np.flatnonzero(nearest >= 0)
                 found.append(np.stack([matched, nearest[matched]], axis=1))
         return found

@@ -64,10 +64,12 @@ class PlaceNet(nn.Module):
         that a batch in parts, or on several GPUs, gives the gradient of the whole batch. Frozen stages never do.
 
     `notes` says what a user of the model should know; `facts` has room for facts about training; `whitening` is one
-    that was fitted for this network. All are saved with the model. The network itself does not whiten.
+    that was fitted for this network; `calibration` tells how far to trust an answer of a map that cannot tell itself
+    (`samespot.maps.trust`). All are saved with the model. The network itself does not whiten.
     """
 
     whitening: Whitening | None = None
+    calibration: dict[str, Any] | None = None
 
     def __init__(
         self,
@@ -248,6 +250,7 @@ class PlaceNet(nn.Module):
             "notes": list(self.notes),
             "training": self.facts,
             "whitening": None if self.whitening is None else self.whitening.to_dict(),
+            "calibration": self.calibration,
         }
 
     def with_pool(self, pool: str) -> Self:
@@ -316,6 +319,7 @@ class PlaceNet(nn.Module):
             update_statistics=bool(config.get("update_statistics", False)),
         )
         net.facts = dict(config.get("training", {}))
+        net.calibration = config.get("calibration")
         return net
 
 
@@ -332,6 +336,7 @@ def _check_types(config: dict[str, Any], folder: str | Path) -> None:
         "notes": isinstance(notes, list) and all(isinstance(note, str) for note in notes),
         "training": isinstance(config.get("training", {}), dict),
         "whitening": isinstance(config.get("whitening"), dict | NoneType),
+        "calibration": isinstance(config.get("calibration"), dict | NoneType),
     }
     wrong = [name for name, holds in right.items() if not holds]
     if wrong:

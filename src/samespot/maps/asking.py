@@ -1,0 +1,288 @@
+"""A map asks itself how far to trust it: of its own photos it knows where they were taken.
+
+A sample of them is looked up among the others, once as they are and once with their surroundings taken out, so that
+the map also learns what an answer looks like to a photo that it does not hold. From the answers a calibration is
+fitted (`Trust`).
+
+A photo's own visit would answer too easily, so photos of it are left out where the map was photographed more than
+once; else those of its moment; else those that stand where it stands and look the same way. And real questions are
+asked in other light and by other cameras: the photos are changed before they are asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from samespot.errors import InputError
+from samespot.images.reading import read_image
+from samespot.maps.evidence import EVIDENCE, evidence_of
+from samespot.maps.trust import CannotCalibrateError, Trust
+from samespot.matching.keypoints import Keypoints
+from samespot.matching.verification import Verifier
+from samespot.model.network import PlaceNet
+from samespot.overlap.labels import PairLabels
+from samespot.overlap.rules import label_within
+from samespot.places.table import Places
+from samespot.progress import Progress, counting, silent
+from samespot.retrieval import exclusion
+from samespot.retrieval.search import Found, search
+from samespot.training.augment import draw_augmentation
+
+WITHIN = 25.0  # [m] an answer is right that is no farther from the truth
+REACH = 4.0  # times as far, two photos share nothing
+CANDIDATES = 20  # that are verified
+LISTED = 100  # candidates that are looked at for the first elsewhere
+QUESTIONS = 400  # photos that are asked, at most
+VISIT = 3600.0  # [s] without a photo between two visits
+MOMENT = 60.0  # [s]
+SAME_SPOT, SAME_WAY = 2.0, 10.0  # [m], [deg]
+STRENGTH, CROP = 1.0, 0.3  # of the changes to a photo before it is asked
+ENOUGH = 0.5  # of the photos must be findable without those that are left out
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+Rows = NDArray[np.int64]
+Describe = Callable[[Tensor], NDArray[Any]]  # one image, uint8 RGB (3, h, w) -> vector as the map holds them
+
+
+class Held(Protocol):
+    """What is asked: a generation of a map, or whatever has these of it."""
+
+    @property
+    def places(self) -> Places: ...
+
+    @property
+    def vectors(self) -> NDArray[Any]:
+        """(n, dims) unit rows; all zero where there is none."""
+
+    def keypoints(self, row: int) -> Keypoints | None: ...
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The answers to some questions."""
+
+    rows: Rows  # (q,) map row of the answer; -1: nothing was found
+    evidence: Floats  # (q, 4)
+    before: Rows  # (q,) the answer before it was verified
+    agreements: list[Any]  # (q,) `Agreement` of the answer, or None
+
+
+def ask(
+    held: Held,
+    vectors: NDArray[Any],
+    keypoints: Sequence[Keypoints | None],
+    verifier: Verifier | None,
+    *,
+    excluded: exclusion.Exclusion | None = None,
+    within: float = WITHIN,
+    candidates: int = CANDIDATES,
+    tick: Callable[[int], None] | None = None,
+) -> Asked:
+    """The answers to photos described by vectors (q, dims) and keypoints."""
+    found = search(vectors, held.vectors, LISTED, excluded=excluded, device="cpu")
+    at = held.places.positions[:, :2]
+    answers, evidence, agreements = [], [], []
+    for query, mine in enumerate(keypoints):
+        rows, distances = _listed(found, query)
+        agreed = _verified(held, mine, rows[:candidates], verifier)
+        inliers = np.full(len(rows), np.nan)
+        for one, agreement in agreed.items():
+            inliers[one] = agreement.inliers
+        order, values = evidence_of(distances, at[rows], inliers, near=within)
+        answers.append(rows[order[0]] if len(order) else -1)
+        agreements.append(agreed.get(int(order[0])) if len(order) else None)
+        evidence.append(values)
+        if tick is not None:
+            tick(1)
+    return Asked(
+        np.array(answers, dtype=np.int64),
+        np.array(evidence, dtype=np.float64).reshape(-1, len(EVIDENCE)),
+        found.rows[:, 0],
+        agreements,
+    )
+
+
+def _listed(found: Found, query: int) -> tuple[Rows, Floats]:
+    known = found.rows[query] >= 0
+    return found.rows[query][known], found.distances[query][known]
+
+
+def _verified(held: Held, mine: Keypoints | None, rows: Rows, verifier: Verifier | None) -> dict[int, Any]:
+    """Agreement of each candidate that has keypoints, by its place in the list."""
+    if verifier is None or mine is None:
+        return {}
+    kept = {number: held.keypoints(int(row)) for number, row in enumerate(rows)}
+    there = {number: one for number, one in kept.items() if one is not None}
+    return dict(zip(there, verifier.verify(mine, list(there.values())), strict=True))
+
+
+def calibrate(
+    held: Held,
+    model: PlaceNet,
+    verifier: Verifier | None,
+    *,
+    within: float = WITHIN,
+    questions: int = QUESTIONS,
+    candidates: int = CANDIDATES,
+    describe: Describe | None = None,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> Trust:
+    """The calibration of a map: its own, or where its photos cannot teach it, the model's, marked as such.
+
+    within: [m] how far an answer may be from the truth and still be right. questions: photos that are asked, at most.
+    describe: from one image, uint8 RGB (3, h, w), to a vector (dims,) as the map holds them. With it the photos are
+    asked in other light and cut differently; without, as they are.
+    """
+    try:
+        asked = _questions(held, within, questions, seed)
+        vectors, keypoints = _changed(held, asked.rows, describe, verifier, seed, progress or silent)
+        return _fitted(held, asked, vectors, keypoints, verifier, within, candidates, progress or silent)
+    except CannotCalibrateError as error:
+        return model_trust(model, str(error))
+
+
+def model_trust(model: PlaceNet, reason: str) -> Trust:
+    """What the model's folder says, of places where it was tried; `reason`: why the map has no calibration itself."""
+    said = model.calibration
+    if said is None:
+        raise CannotCalibrateError(f"{reason}; and the model has no calibration to use instead")
+    made = Trust.from_dict(said)
+    return replace(made, source="model", facts={**made.facts, "why not of the map": reason})
+
+
+@dataclass(frozen=True)
+class _Questions:
+    """Photos of the map to ask, and what each must not be answered with."""
+
+    rows: Rows  # (q,) of the map
+    left_out: exclusion.Exclusion  # when it is asked as it is
+    surroundings: exclusion.Exclusion  # and when it must not be found
+    findable: Bools  # (q,) whether something near is left to be found
+    how: str
+
+
+def _questions(held: Held, within: float, most: int, seed: int) -> _Questions:
+    """A sample of the photos, each without those that would answer too easily.
+
+    The strictest way of leaving photos out is taken with which enough photos can still be found.
+    """
+    known = np.flatnonzero(np.asarray(held.vectors).any(axis=1))
+    dice = np.random.default_rng(seed)
+    rows = np.sort(dice.choice(known, most, replace=False)) if len(known) > most else known
+    asked, there = held.places.select(rows), held.places
+    near = label_within(asked, there, within)
+    far = label_within(asked, there, REACH * within)
+    for how, out in _too_easy(asked, there):
+        findable = _any_left(near, out)
+        if findable.mean() >= ENOUGH:
+            surroundings = exclusion.any_of(out, exclusion.pairs(far.indptr, far.columns, far.shape))
+            return _Questions(rows, out, surroundings, findable, how)
+    raise CannotCalibrateError(
+        f"of {len(rows)} photos asked, {int(findable.sum())} have another within {within:g} m to be found by"
+    )
+
+
+def _any_left(near: PairLabels, out: exclusion.Exclusion) -> Bools:
+    """(q,) whether a photo near each question may be found."""
+    left = np.zeros(near.shape[0], dtype=bool)
+    for query in range(near.shape[0]):
+        columns = near.columns[near.indptr[query] : near.indptr[query + 1]]
+        if len(columns):
+            first, last = int(columns.min()), int(columns.max()) + 1
+            gone = out(slice(query, query + 1), slice(first, last))[0]
+            left[query] = bool((~gone[columns - first]).any())
+    return left
+
+
+def _too_easy(asked: Places, there: Places) -> Iterator[tuple[str, exclusion.Exclusion]]:
+    """Ways of leaving out what answers too easily, the strictest first: with what words, and what is out."""
+    itself = exclusion.same_name(asked.table["image"], there.table["image"])
+    spot = _same_spot(asked, there)
+    if "sequence" in there.table and there.table["sequence"].nunique() > 1:
+        same = exclusion.same_name(asked.table["sequence"], there.table["sequence"])
+        yield "without the photos of its own sequence", exclusion.any_of(itself, same)
+    seconds, others = asked.seconds(), there.seconds()
+    if np.isfinite(others).any() and np.nanmax(others) > np.nanmin(others):
+        for gap, words in ((VISIT, "hour"), (MOMENT, "minute")):
+            taken = exclusion.time_gap(seconds, others, gap)
+            yield f"without the photos of its own {words}", exclusion.any_of(itself, taken)
+    yield "without the photos from its own spot", exclusion.any_of(itself, spot)
+
+
+def _same_spot(asked: Places, there: Places) -> exclusion.Exclusion:
+    """What was taken where the photo was taken, and looks the same way as far as that is known."""
+    a, b = asked.positions, there.positions
+
+    def out(q: slice, m: slice) -> Bools:
+        apart = np.hypot(a[q, None, 0] - b[None, m, 0], a[q, None, 1] - b[None, m, 1])
+        turned = np.abs((a[q, None, 2] - b[None, m, 2] + 180.0) % 360.0 - 180.0)
+        same: Bools = (apart < SAME_SPOT) & ~(turned > SAME_WAY)
+        return same
+
+    return out
+
+
+def _changed(
+    held: Held,
+    rows: Rows,
+    describe: Describe | None,
+    verifier: Verifier | None,
+    seed: int,
+    tell: Progress,
+) -> tuple[NDArray[Any], list[Keypoints | None]]:
+    """Vectors and keypoints of the photos to ask: in other light and cut differently where `describe` is given.
+
+    A photo that cannot be read any more is asked as the map holds it.
+    """
+    vectors, keypoints = np.array(held.vectors[rows]), [held.keypoints(int(row)) for row in rows]
+    if describe is None:
+        return vectors, keypoints
+    changes = draw_augmentation(seed, 0, len(rows), STRENGTH, CROP)
+    for number, path in enumerate(held.places.select(rows).images):
+        try:
+            image = read_image(path)
+        except InputError:
+            continue
+        other = changes[np.array([number])](image[None]).round().to(torch.uint8)[0]
+        vectors[number] = describe(other)
+        if verifier is not None:
+            keypoints[number] = verifier.extract(other)
+        tell("changing photos to ask", number + 1, len(rows))
+    return vectors, keypoints
+
+
+def _fitted(
+    held: Held,
+    asked: _Questions,
+    vectors: NDArray[Any],
+    keypoints: Sequence[Keypoints | None],
+    verifier: Verifier | None,
+    within: float,
+    candidates: int,
+    tell: Progress,
+) -> Trust:
+    here, there = held.places.positions[asked.rows, :2], held.places.positions[:, :2]
+    tick = counting(tell, "asking itself", 2 * len(here))
+    parts = [
+        ask(held, vectors, keypoints, verifier, excluded=out, within=within, candidates=candidates, tick=tick)
+        for out in (asked.left_out, asked.surroundings)
+    ]
+    error = np.linalg.norm(there[np.maximum(parts[0].rows, 0)] - here, axis=1)
+    right = (parts[0].rows >= 0) & (error <= within) & asked.findable
+    counted = np.concatenate([asked.findable, parts[1].rows >= 0])
+    cells = np.floor(here / (2 * within)).astype(np.int64)
+    return Trust.fit(
+        np.concatenate([part.evidence for part in parts])[counted],
+        np.concatenate([right, np.zeros(len(right), dtype=bool)])[counted],
+        np.repeat([True, False], len(right))[counted],
+        groups=np.unique(np.vstack([cells, cells])[counted], axis=0, return_inverse=True)[1],
+        facts={"asked": asked.how, "within": within, "median error [m]": float(np.median(error[right]))},
+    )
