@@ -22,6 +22,7 @@ QUICK = {
     "search": "--rows 200000 --approximate-rows 10000",
     "describe": f"--device cpu --backbone {TINY_NET} --images 96 --size 96,128",
     "training": "--tiny",
+    "locate": "--tiny",
     "reranking": "--queries 10 --top 50",
     "town": "--photos 40 --pairs 2000",
     "town_labels": "--photos-per-visit 60 --other-towns= --draws 2",

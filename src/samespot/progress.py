@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-# what is being done, how much of it is done, of how much; after " · " the first may tell more, such as a loss
+# what is being done, how much of it is done, of how much (0: nobody knows); after " · " the first may tell more, such
+# as a loss
 Progress = Callable[[str, int, int], None]
 
 

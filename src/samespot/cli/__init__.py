@@ -21,6 +21,7 @@ for _group in (
     "report",
     "models",
     "maps",
+    "locate",
 ):  # in the order of the help
     import_module(f"samespot.cli.{_group}")
 INTERRUPTED = 130  # exit code after Ctrl-C, as of shells

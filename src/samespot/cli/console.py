@@ -48,8 +48,8 @@ class PlainProgress:
         if self._clock() - self._said < EVERY:
             return
         self._said = self._clock()
-        share = f" ({done / total:.0%})" if total else ""
-        err.print(f"{plain(what)}: {done:,} of {total:,}{share}", highlight=False, soft_wrap=True)
+        share = f" of {total:,} ({done / total:.0%})" if total else ""
+        err.print(f"{plain(what)}: {done:,}{share}", highlight=False, soft_wrap=True)
 
 
 @contextmanager
@@ -66,8 +66,8 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
         def report(what: str, done: int, total: int) -> None:
             name = what.partition(" · ")[0]
             if name not in tasks:
-                tasks[name] = bar.add_task(what, total=total)
-            bar.update(tasks[name], description=what, completed=done, total=total)
+                tasks[name] = bar.add_task(what, total=total or None)
+            bar.update(tasks[name], description=what, completed=done, total=total or None)
 
         yield report
 

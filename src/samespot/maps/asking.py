@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,23 +22,23 @@ from torch import Tensor
 
 from samespot.errors import InputError
 from samespot.images.reading import read_image
-from samespot.maps.evidence import EVIDENCE, evidence_of
+from samespot.maps.candidates import LISTED, VERIFIED, Held, candidates_of
+from samespot.maps.evidence import EVIDENCE
 from samespot.maps.trust import CannotCalibrateError, Trust
 from samespot.matching.keypoints import Keypoints
 from samespot.matching.verification import Verifier
 from samespot.model.network import PlaceNet
+from samespot.model.shipped import DEFAULT_MODEL, SHIPPED
 from samespot.overlap.labels import PairLabels
 from samespot.overlap.rules import label_within
 from samespot.places.table import Places
 from samespot.progress import Progress, counting, silent
 from samespot.retrieval import exclusion
-from samespot.retrieval.search import Found, search
+from samespot.retrieval.search import search
 from samespot.training.augment import draw_augmentation
 
 WITHIN = 25.0  # [m] an answer is right that is no farther from the truth
 REACH = 4.0  # times as far, two photos share nothing
-CANDIDATES = 20  # that are verified
-LISTED = 100  # candidates that are looked at for the first elsewhere
 QUESTIONS = 400  # photos that are asked, at most
 VISIT = 3600.0  # [s] without a photo between two visits
 MOMENT = 60.0  # [s]
@@ -49,19 +49,6 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Rows = NDArray[np.int64]
 Describe = Callable[[Tensor], NDArray[Any]]  # one image, uint8 RGB (3, h, w) -> vector as the map holds them
-
-
-class Held(Protocol):
-    """What is asked: a generation of a map, or whatever has these of it."""
-
-    @property
-    def places(self) -> Places: ...
-
-    @property
-    def vectors(self) -> NDArray[Any]:
-        """(n, dims) unit rows; all zero where there is none."""
-
-    def keypoints(self, row: int) -> Keypoints | None: ...
 
 
 @dataclass(frozen=True)
@@ -82,45 +69,24 @@ def ask(
     *,
     excluded: exclusion.Exclusion | None = None,
     within: float = WITHIN,
-    candidates: int = CANDIDATES,
+    candidates: int = VERIFIED,
     tick: Callable[[int], None] | None = None,
 ) -> Asked:
     """The answers to photos described by vectors (q, dims) and keypoints."""
     found = search(vectors, held.vectors, LISTED, excluded=excluded, device="cpu")
-    at = held.places.positions[:, :2]
-    answers, evidence, agreements = [], [], []
+    listed = []
     for query, mine in enumerate(keypoints):
-        rows, distances = _listed(found, query)
-        agreed = _verified(held, mine, rows[:candidates], verifier)
-        inliers = np.full(len(rows), np.nan)
-        for one, agreement in agreed.items():
-            inliers[one] = agreement.inliers
-        order, values = evidence_of(distances, at[rows], inliers, near=within)
-        answers.append(rows[order[0]] if len(order) else -1)
-        agreements.append(agreed.get(int(order[0])) if len(order) else None)
-        evidence.append(values)
+        known = found.rows[query] >= 0
+        rows, distances = found.rows[query][known], found.distances[query][known]
+        listed.append(candidates_of(held, rows, distances, mine, verifier, within, candidates))
         if tick is not None:
             tick(1)
     return Asked(
-        np.array(answers, dtype=np.int64),
-        np.array(evidence, dtype=np.float64).reshape(-1, len(EVIDENCE)),
+        np.array([one.rows[0] if len(one.rows) else -1 for one in listed], dtype=np.int64),
+        np.array([one.evidence for one in listed], dtype=np.float64).reshape(-1, len(EVIDENCE)),
         found.rows[:, 0],
-        agreements,
+        [one.agreements[0] if len(one.rows) else None for one in listed],
     )
-
-
-def _listed(found: Found, query: int) -> tuple[Rows, Floats]:
-    known = found.rows[query] >= 0
-    return found.rows[query][known], found.distances[query][known]
-
-
-def _verified(held: Held, mine: Keypoints | None, rows: Rows, verifier: Verifier | None) -> dict[int, Any]:
-    """Agreement of each candidate that has keypoints, by its place in the list."""
-    if verifier is None or mine is None:
-        return {}
-    kept = {number: held.keypoints(int(row)) for number, row in enumerate(rows)}
-    there = {number: one for number, one in kept.items() if one is not None}
-    return dict(zip(there, verifier.verify(mine, list(there.values())), strict=True))
 
 
 def calibrate(
@@ -130,7 +96,7 @@ def calibrate(
     *,
     within: float = WITHIN,
     questions: int = QUESTIONS,
-    candidates: int = CANDIDATES,
+    candidates: int = VERIFIED,
     describe: Describe | None = None,
     seed: int = 0,
     progress: Progress | None = None,
@@ -150,12 +116,16 @@ def calibrate(
 
 
 def model_trust(model: PlaceNet, reason: str) -> Trust:
-    """What the model's folder says, of places where it was tried; `reason`: why the map has no calibration itself."""
-    said = model.calibration
+    """What the model's folder says, of places where it was tried; `reason`: why the map has no calibration itself.
+
+    Where the model says nothing either, what samespot's own model says.
+    """
+    said, source = model.calibration, "model"
     if said is None:
-        raise CannotCalibrateError(f"{reason}; and the model has no calibration to use instead")
+        said, source = PlaceNet.load(SHIPPED[DEFAULT_MODEL].folder).calibration, "another model"
+    assert said is not None
     made = Trust.from_dict(said)
-    return replace(made, source="model", facts={**made.facts, "why not of the map": reason})
+    return replace(made, source=source, facts={**made.facts, "why not of the map": reason})
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from samespot.devices import device_named, one_torch_thread
 from samespot.errors import InputError
 from samespot.maps import folder as files
 from samespot.maps import own_model
+from samespot.maps.asking import calibrate
 from samespot.maps.contents import (
     Contents,
     Part,
@@ -41,7 +42,7 @@ from samespot.maps.contents import (
     take_out,
 )
 from samespot.maps.folder import FORMAT, ROW, Generation
-from samespot.maps.looking import Look, Looking, looks
+from samespot.maps.looking import Look, Looking, Vectors, finite, looks
 from samespot.maps.options import ContentOptions, KeptOptions, MapOptions
 from samespot.maps.segments import Described, Segment, write_segment
 from samespot.maps.whitened import Asked, whitening_for, write_vectors
@@ -324,16 +325,20 @@ class _Work:
         files.sweep(self.folder)
         return files.mapped(self.folder, meta)
 
-    def _calibration(self, generation: Generation) -> dict[str, Any] | None:
+    def _calibration(self, generation: Generation) -> dict[str, Any]:
         """How far to trust answers of this map, as the map finds out by asking itself."""
-        try:
-            asking = import_module("samespot.maps.asking")
-        except ModuleNotFoundError:
-            return None
-        found: dict[str, Any] = asking.calibrate(
-            generation, self.net, self.verifier, progress=self.tell
+        describer = describer_for(self.net, self.device, self.settings.precision, 1)
+        describe = Vectors(
+            self.net.preprocessing, describer, generation.whitening, generation.vectors.shape[1]
+        )
+        return calibrate(
+            generation,
+            self.net,
+            self.verifier,
+            within=self.settings.within,
+            describe=describe,
+            progress=self.tell,
         ).to_dict()
-        return found
 
 
 def _verifier(settings: MapOptions) -> Verifier | None:
@@ -400,12 +405,7 @@ def _made(describer: Describer, good: Sequence[tuple[int, Look]]) -> list[tuple[
     if not good:
         return []
     pixels = torch.stack([look.pixels for _, look in good]).to(describer.device)
-    vectors = describer(pixels).cpu().numpy()
-    if not np.isfinite(vectors).all():
-        raise InputError(
-            "the network gives descriptors that are not finite numbers; its weights are broken, or `precision=32` is"
-            " needed"
-        )
+    vectors = finite(describer(pixels).cpu().numpy())
     return [(vector.astype(np.float16), look) for vector, (_, look) in zip(vectors, good, strict=True)]
 
 

@@ -17,15 +17,13 @@ def evidence_of(
     distances: ArrayLike,
     positions: ArrayLike,
     inliers: ArrayLike | None = None,
-    elsewhere: float | None = None,
     near: float = NEAR,
 ) -> tuple[NDArray[np.int64], Floats]:
     """The order of k candidates, the best first, and the evidence (4,) for the first.
 
     distances (k,) of descriptors, ascending; positions (k, 2) [m]; inliers (k,) of each candidate, NaN where it was
     not verified, or None where none was. Give more candidates than are verified: the first that lies elsewhere
-    should be among them. elsewhere: its distance, where that is known better; without either, that of the last.
-    near: [m] what is no farther apart is one place.
+    should be among them; without one, the last stands for it. near: [m] what is no farther apart is one place.
 
     Verified candidates come first. A place that several photos agree on is better than one that a single photo
     speaks for: a candidate counts its own inliers, and what the others near it have beyond chance.
@@ -37,11 +35,14 @@ def evidence_of(
     votes = _votes(at, counts, near)
     order = np.lexsort((apart, -np.nan_to_num(votes, nan=-1.0)))
     first = order[0]
-    if elsewhere is None:
-        beyond = apart[np.linalg.norm(at - at[first], axis=1) > near]
-        elsewhere = float(beyond[0] if len(beyond) else apart[-1])
-    ratio = apart[first] / max(elsewhere, 1e-6)
+    ratio = _ratio(apart, at, first, near)
     return order, np.array([apart[first], ratio, _spread(apart, at), votes[first]])
+
+
+def _ratio(apart: Floats, at: Floats, first: int, near: float) -> float:
+    """How much nearer a candidate is than the nearest one of another place."""
+    beyond = apart[np.linalg.norm(at - at[first], axis=1) > near]
+    return float(apart[first] / max(beyond[0] if len(beyond) else apart[-1], 1e-6))
 
 
 def _votes(at: Floats, counts: Floats, near: float) -> Floats:
@@ -59,3 +60,22 @@ def _spread(apart: Floats, at: Floats) -> float:
     weights /= weights.sum()
     middle = weights @ where
     return float(np.sqrt(weights @ ((where - middle) ** 2).sum(axis=1)))
+
+
+def places_among(
+    distances: ArrayLike, positions: ArrayLike, inliers: ArrayLike | None, near: float = NEAR
+) -> tuple[NDArray[np.int64], Floats]:
+    """The different places among k candidates, (p,) the first candidate of each, and the evidence (p, 4) for each.
+
+    What `evidence_of` would say if that place were the answer; its own answer is the first.
+    """
+    apart, at = np.asarray(distances, dtype=np.float64), np.asarray(positions, dtype=np.float64)
+    order, _ = evidence_of(apart, at, inliers, near=near)
+    counts = np.full(len(apart), np.nan) if inliers is None else np.asarray(inliers, dtype=np.float64)
+    firsts: list[int] = []
+    for one in order:
+        if all(np.linalg.norm(at[one] - at[other]) > near for other in firsts):
+            firsts.append(int(one))
+    votes, spread = _votes(at, counts, near), _spread(apart, at) if len(apart) else 0.0
+    evidence = [[apart[one], _ratio(apart, at, one, near), spread, votes[one]] for one in firsts]
+    return np.array(firsts, dtype=np.int64), np.array(evidence, dtype=np.float64).reshape(-1, len(EVIDENCE))

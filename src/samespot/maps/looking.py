@@ -10,7 +10,9 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
@@ -19,6 +21,8 @@ from samespot.images.preprocess import Preprocessing
 from samespot.images.reading import read_image
 from samespot.images.sources import MOST_WORKERS
 from samespot.matching.keypoints import Keypoints
+from samespot.retrieval.describe import Describer
+from samespot.whitening.whitening import Whitening
 
 QUALITY = 75  # of the small pictures: about 6 kB at 192 pixels
 AHEAD = 2  # photos read ahead per thread, besides those in work
@@ -49,6 +53,32 @@ class Looking:
             thumbnail(image, self.thumbnail),
             None if self.extract is None else self.extract(image),
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Vectors:
+    """From a photo, uint8 RGB (3, h, w), to the vector (dims,) that a map is searched by."""
+
+    preprocessing: Preprocessing
+    describer: Describer
+    whitening: Whitening | None
+    dims: int
+
+    def __call__(self, image: Tensor) -> NDArray[np.float32]:
+        pixels = self.preprocessing.resize(image[None].to(self.describer.device))
+        vectors = finite(self.describer(pixels).float().cpu().numpy())
+        whitened = vectors if self.whitening is None else self.whitening(vectors, self.dims)
+        return np.asarray(whitened[0], dtype=np.float32)
+
+
+def finite(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Descriptors as they are, if they are any."""
+    if not np.isfinite(vectors).all():
+        raise InputError(
+            "the network gives descriptors that are not finite numbers; its weights are broken, or `precision=32` is"
+            " needed"
+        )
+    return vectors
 
 
 def thumbnail(image: Tensor, side: int) -> bytes:

@@ -1,0 +1,85 @@
+"""Answers of a map on the terminal: the place and how sure it is, then what that rests on."""
+
+from __future__ import annotations
+
+from rich.padding import Padding
+from rich.table import Table
+
+from samespot.cli.console import complain, out, plain
+from samespot.maps.answer import Answer, Match, Trouble, percent
+
+
+def answer_page(outcome: Answer | Trouble) -> None:
+    """All about one photo."""
+    if isinstance(outcome, Trouble):
+        complain(outcome.why)
+        return
+    out.print(f"[bold]{plain(outcome.photo)}[/]", highlight=False)
+    _indented(_headline(outcome))
+    if outcome.matches:
+        out.print(_matches(outcome))
+
+
+def answer_line(outcome: Answer | Trouble) -> None:
+    """One of many."""
+    if isinstance(outcome, Trouble):
+        complain(outcome.why)
+        return
+    mark = "[green]✓[/]" if outcome.found else "[yellow]–[/]"
+    told = str(outcome.position) if outcome.found else "not in this map"
+    out.print(
+        f"{mark} {plain(outcome.photo)}  {told}  [dim]{percent(outcome.probability)}[/]",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def footing(answer: Answer) -> None:
+    """What the probabilities rest on."""
+    whose = {
+        "map": "Probabilities are as questions to the map's own photos have shown",
+        "model": "Probabilities are as towns have shown, where the model was tried: this map is too small to tell",
+        "another model": "Probabilities are as another model has shown in towns: this map is too small to tell",
+    }
+    share = "half" if answer.outside == 0.5 else f"{100 * answer.outside:g} %"
+    _indented(
+        f"[dim]{whose[answer.calibration]}, if {share} of the photos asked about are not in the map.[/]"
+    )
+
+
+def _headline(answer: Answer) -> str:
+    if not answer.found:
+        return (
+            f"[bold yellow]not in this map[/], as far as can be told. The best guess, {answer.position}, is right with"
+            f" a probability of {percent(answer.probability)}."
+        )
+    facing = "" if answer.heading is None else f", facing {answer.heading:.0f}°"
+    typical = (
+        "" if answer.typical_error is None else f"; half of such answers within {answer.typical_error:.0f} m"
+    )
+    return (
+        f"[bold green]{answer.position}[/]{facing}\n"
+        f"within {answer.radius:g} m with a probability of [bold]{percent(answer.probability)}[/]{typical}"
+    )
+
+
+def _matches(answer: Answer) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, 2), header_style="dim")
+    table.add_column("  most alike", overflow="fold")
+    verified = any(match.verified is not None for match in answer.matches)
+    for name in ("distance", *(("verified", "overlap") if verified else ())):
+        table.add_column(name, justify="right", no_wrap=True)
+    for match in answer.matches:
+        checks = _checks(match) if verified else ()
+        table.add_row(f"  {plain(match.image)}", f"{match.distance:.2f}", *checks)
+    return table
+
+
+def _checks(match: Match) -> tuple[str, str]:
+    if match.verified is None:
+        return "", ""
+    return str(match.verified), "" if match.overlap is None else f"{100 * match.overlap:.0f} %"
+
+
+def _indented(text: str) -> None:
+    out.print(Padding(text, (0, 0, 0, 2)), highlight=False)
