@@ -79,7 +79,8 @@ def _screen(built: Built) -> None:
     facts["extent"] = _extent(meta["bounds"])
     facts["model"] = f"{console.plain(meta['model']['name'])}, {meta['dims']} dims"
     facts["local features"] = "none" if meta["verifier"] is None else meta["verifier"]["name"]
-    facts["on disk"] = f"{size / 1e6:,.1f} MB, {size / 1e3 / meta['photos']:,.1f} kB a photo"
+    total = f"{size / 1e6:,.1f} MB" if size >= 1e6 else f"{size / 1e3:,.0f} kB"
+    facts["on disk"] = f"{total}, {size / 1e3 / meta['photos']:,.1f} kB a photo"
     state = f"generation {generation.number}" if built.changed else "nothing changed"
     console.facts_table(f"{console.plain(str(generation.folder))}: {state}", facts)
     for line in _trust_lines(meta):
