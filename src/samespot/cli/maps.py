@@ -56,7 +56,10 @@ def index(typed: dict[str, Any]) -> Any:
             **content,
             **how,
         )
-    console.notes_of(built.generation.places)
+    for note in built.generation.places.notes:
+        console.warn(note)
+    for note in _unread(built):
+        console.warn(note)
     _screen(built)
     console.next_step("locate", asked.out, "PHOTO")
     return built.to_dict()
@@ -85,6 +88,25 @@ def _screen(built: Built) -> None:
     console.facts_table(f"{console.plain(str(generation.folder))}: {state}", facts)
     for line in _trust_lines(meta):
         console.say(line)
+
+
+def _unread(built: Built) -> list[str]:
+    """The first photos that could not be read, and where all of them stand."""
+    from samespot.places.photos import UNREADABLE
+    from samespot.places.wording import first_few
+
+    generation = built.generation
+    broken = [
+        f"{name}{why.removeprefix(UNREADABLE)}"
+        for names in generation.left_out().values()
+        for name, why in names.items()
+        if why.startswith(UNREADABLE)
+    ]
+    if not broken:
+        return []
+    return [
+        f"{len(broken)} photos could not be read ({first_few(broken)}); {generation.left_out_path} has all"
+    ]
 
 
 def _trust_lines(meta: dict[str, Any]) -> list[str]:
