@@ -25,14 +25,14 @@ from samespot.images.reading import read_image
 from samespot.maps.evidence import EVIDENCE, evidence_of
 from samespot.maps.trust import CannotCalibrateError, Trust
 from samespot.matching.keypoints import Keypoints
-from samespot.matching.verification import Verifier
+from samespot.matching.verification import Agreement, Verifier
 from samespot.model.network import PlaceNet
 from samespot.overlap.labels import PairLabels
 from samespot.overlap.rules import label_within
 from samespot.places.table import Places
 from samespot.progress import Progress, counting, silent
 from samespot.retrieval import exclusion
-from samespot.retrieval.search import Found, search
+from samespot.retrieval.search import search
 from samespot.training.augment import draw_augmentation
 
 WITHIN = 25.0  # [m] an answer is right that is no farther from the truth
@@ -65,13 +65,26 @@ class Held(Protocol):
 
 
 @dataclass(frozen=True)
-class Asked:
-    """The answers to some questions."""
+class Answers:
+    """To some questions: the map row of each, -1 where nothing was found, and the evidence for it."""
 
-    rows: Rows  # (q,) map row of the answer; -1: nothing was found
-    evidence: Floats  # (q, 4)
-    before: Rows  # (q,) the answer before it was verified
-    agreements: list[Any]  # (q,) `Agreement` of the answer, or None
+    rows: Rows  # (q,)
+    evidence: Floats  # (q, 5)
+
+    def right(self, held: Held, truth: Floats, within: float) -> Bools:
+        """(q,) which lie within so many metres of where the photos were taken, (q, 2)."""
+        apart = np.linalg.norm(held.places.positions[np.maximum(self.rows, 0), :2] - truth, axis=1)
+        right: Bools = (self.rows >= 0) & (apart <= within)
+        return right
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The answers as the descriptors alone give them, and after they were verified."""
+
+    plain: Answers
+    verified: Answers | None  # None without a verifier
+    agreements: list[Agreement | None]  # of the verified answers
 
 
 def ask(
@@ -88,33 +101,36 @@ def ask(
     """The answers to photos described by vectors (q, dims) and keypoints."""
     found = search(vectors, held.vectors, LISTED, excluded=excluded, device="cpu")
     at = held.places.positions[:, :2]
-    answers, evidence, agreements = [], [], []
+    plain, verified, agreements = [], [], []
     for query, mine in enumerate(keypoints):
-        rows, distances = _listed(found, query)
+        known = found.rows[query] >= 0
+        rows, distances = found.rows[query][known], found.distances[query][known]
+        order, evidence = evidence_of(distances, at[rows], near=within)
+        plain.append((_first(rows, order), evidence))
         agreed = _verified(held, mine, rows[:candidates], verifier)
         inliers = np.full(len(rows), np.nan)
-        for one, agreement in agreed.items():
-            inliers[one] = agreement.inliers
-        order, values = evidence_of(distances, at[rows], inliers, near=within)
-        answers.append(rows[order[0]] if len(order) else -1)
+        for number, agreement in agreed.items():
+            inliers[number] = agreement.inliers
+        order, evidence = evidence_of(distances, at[rows], inliers, near=within)
+        verified.append((_first(rows, order), evidence))
         agreements.append(agreed.get(int(order[0])) if len(order) else None)
-        evidence.append(values)
         if tick is not None:
             tick(1)
-    return Asked(
-        np.array(answers, dtype=np.int64),
-        np.array(evidence, dtype=np.float64).reshape(-1, len(EVIDENCE)),
-        found.rows[:, 0],
-        agreements,
-    )
+    return Asked(_answers(plain), None if verifier is None else _answers(verified), agreements)
 
 
-def _listed(found: Found, query: int) -> tuple[Rows, Floats]:
-    known = found.rows[query] >= 0
-    return found.rows[query][known], found.distances[query][known]
+def _first(rows: Rows, order: Rows) -> int:
+    return int(rows[order[0]]) if len(order) else -1
 
 
-def _verified(held: Held, mine: Keypoints | None, rows: Rows, verifier: Verifier | None) -> dict[int, Any]:
+def _answers(given: list[tuple[int, Floats]]) -> Answers:
+    rows = np.array([row for row, _ in given], dtype=np.int64)
+    return Answers(rows, np.array([values for _, values in given]).reshape(-1, len(EVIDENCE)))
+
+
+def _verified(
+    held: Held, mine: Keypoints | None, rows: Rows, verifier: Verifier | None
+) -> dict[int, Agreement]:
     """Agreement of each candidate that has keypoints, by its place in the list."""
     if verifier is None or mine is None:
         return {}
@@ -269,20 +285,22 @@ def _fitted(
     candidates: int,
     tell: Progress,
 ) -> Trust:
-    here, there = held.places.positions[asked.rows, :2], held.places.positions[:, :2]
-    tick = counting(tell, "asking itself", 2 * len(here))
-    parts = [
-        ask(held, vectors, keypoints, verifier, excluded=out, within=within, candidates=candidates, tick=tick)
-        for out in (asked.left_out, asked.surroundings)
-    ]
-    error = np.linalg.norm(there[np.maximum(parts[0].rows, 0)] - here, axis=1)
-    right = (parts[0].rows >= 0) & (error <= within) & asked.findable
-    counted = np.concatenate([asked.findable, parts[1].rows >= 0])
+    here = held.places.positions[asked.rows, :2]
+    how = {"within": within, "candidates": candidates, "tick": counting(tell, "asking itself", 2 * len(here))}
+    inside = ask(held, vectors, keypoints, verifier, excluded=asked.left_out, **how)
+    outside = ask(held, vectors, keypoints, verifier, excluded=asked.surroundings, **how)
     cells = np.floor(here / (2 * within)).astype(np.int64)
+    place = np.unique(cells, axis=0, return_inverse=True)[1].reshape(-1)
+    evidence, right, known, groups = [], [], [], []
+    for kind in ("plain", "verified"):
+        found, strange = getattr(inside, kind), getattr(outside, kind)
+        if found is not None:
+            evidence += [found.evidence[asked.findable], strange.evidence]
+            right += [found.right(held, here, within)[asked.findable], np.zeros(len(here), dtype=bool)]
+            known += [np.ones(int(asked.findable.sum()), dtype=bool), np.zeros(len(here), dtype=bool)]
+            groups += [place[asked.findable], place]
     return Trust.fit(
-        np.concatenate([part.evidence for part in parts])[counted],
-        np.concatenate([right, np.zeros(len(right), dtype=bool)])[counted],
-        np.repeat([True, False], len(right))[counted],
-        groups=np.unique(np.vstack([cells, cells])[counted], axis=0, return_inverse=True)[1],
-        facts={"asked": asked.how, "within": within, "median error [m]": float(np.median(error[right]))},
+        *(np.concatenate(parts) for parts in (evidence, right, known)),
+        groups=np.concatenate(groups),
+        facts={"photos asked": len(here), "how": asked.how, "within": within, "reach": REACH * within},
     )
