@@ -286,7 +286,11 @@ def _fitted(
     tell: Progress,
 ) -> Trust:
     here = held.places.positions[asked.rows, :2]
-    how = {"within": within, "candidates": candidates, "tick": counting(tell, "asking itself", 2 * len(here))}
+    how: dict[str, Any] = {
+        "within": within,
+        "candidates": candidates,
+        "tick": counting(tell, "asking itself", 2 * len(here)),
+    }
     inside = ask(held, vectors, keypoints, verifier, excluded=asked.left_out, **how)
     outside = ask(held, vectors, keypoints, verifier, excluded=asked.surroundings, **how)
     cells = np.floor(here / (2 * within)).astype(np.int64)

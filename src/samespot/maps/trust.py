@@ -149,8 +149,9 @@ class Trust:
         values = np.asarray(evidence, dtype=np.float64).reshape(-1, len(EVIDENCE))
         _refuse_no_share(prior_outside)
         odds, verified = np.empty(len(values)), _verified(values)
-        for rows, kind in ((verified, self._kind(True)), (~verified, self._kind(False))):
+        for rows, is_verified in ((verified, True), (~verified, False)):
             if rows.any():
+                kind = self._kind(is_verified)
                 odds[rows] = kind.curves(values[rows]) + kind.moved(prior_outside)
         odds[~np.isfinite(values[:, 0])] = -np.inf  # nothing was found
         found: Floats = _probability(odds)
@@ -164,10 +165,9 @@ class Trust:
         return self._kind(verified).threshold(precision, prior_outside)
 
     def _kind(self, verified: bool) -> Kind:
-        """Of answers that were verified or not; the other one where this was never learned."""
-        names = ("verified", "unverified") if verified else ("unverified", "verified")
-        name = next((name for name in names if name in self.kinds), None)
-        if name is None or (name == "verified" and not verified):
+        """Of answers that were verified or not; verified ones have what the other kind looks at, too."""
+        name = "verified" if verified and "verified" in self.kinds else "unverified"
+        if name not in self.kinds:
             raise InputError(
                 "this calibration is of verified answers alone; keep the local features in the map"
             )
