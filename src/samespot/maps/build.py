@@ -34,10 +34,11 @@ from samespot.maps.contents import (
     Source,
     carried,
     joined_parts,
+    known_source,
+    moved_source,
     next_id,
     read_part,
     said_left_out,
-    source_for,
     take_out,
 )
 from samespot.maps.folder import FORMAT, ROW, Generation
@@ -162,9 +163,11 @@ def _contents(
     """The photos of the map as it is to be."""
     parts = work.carried(asked.need_heading)
     for opened in (*given, *added):
-        source = source_for(opened.given, opened.root, opened.names, parts)
+        source = known_source(opened.given, parts)
+        if source is None and opened in given:
+            source = moved_source(opened.names, parts)
         new = source is None
-        if source is None and parts and opened in given:
+        if new and parts and opened in given:
             raise InputError(
                 f"{work.folder}: is a map of {parts[0].source.given}, not of {opened.given}; add its photos with `add`,"
                 " or choose another folder"

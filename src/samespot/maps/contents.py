@@ -209,16 +209,20 @@ def _meaning(root: str, pattern: str) -> Callable[[str], bool]:
     return means
 
 
-def source_for(given: str, root: str, names: Sequence[str], parts: Sequence[Part]) -> Source | None:
-    """The source of a map that a folder or table is: the same path, or the same photos at another place."""
-    for part in parts:
-        if part.source.given == given:
-            return replace(part.source, root=root)
+def known_source(given: str, parts: Sequence[Part]) -> Source | None:
+    """The source of a map that is this folder or table."""
+    return next((part.source for part in parts if part.source.given == given), None)
+
+
+def moved_source(names: Sequence[str], parts: Sequence[Part]) -> Source | None:
+    """The source of a map that these photos are, at another place than before; where it was, there is nothing."""
     here = set(names)
     for part in parts:
         before = part.places.table["image"]
-        if len(before) and sum(name in here for name in before) >= MOVED * len(before):
-            return replace(part.source, given=given, root=root)
+        if os.path.exists(part.source.given) or not len(before):
+            continue
+        if sum(name in here for name in before) >= MOVED * len(before):
+            return part.source
     return None
 
 

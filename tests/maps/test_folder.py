@@ -1,0 +1,295 @@
+"""Opening and writing a map: one line for whatever is wrong, one writer at a time, nothing lost."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from samespot import InputError
+from samespot.maps import build, folder
+from samespot.maps.build import update_map
+from samespot.maps.folder import open_generation
+from samespot.maps.own_model import load_own
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def made(street, tmp_path, net):
+    """A map of five photos."""
+    update_map(street(5), tmp_path / "map", model=net)
+    return tmp_path / "map"
+
+
+def change(path, **facts):
+    meta = json.loads((path / "meta.json").read_text())
+    (path / "meta.json").write_text(json.dumps({**meta, **facts}))
+
+
+# ---- opening ----
+
+
+def test_no_map(tmp_path):
+    with pytest.raises(InputError, match="no such folder; build a map with"):
+        open_generation(tmp_path / "nowhere")
+    with pytest.raises(InputError, match="no map here"):
+        open_generation(tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="is a file"):
+        open_generation(tmp_path / "file")
+
+
+def test_a_map_that_was_never_finished(made):
+    (made / "meta.json").unlink()
+    with pytest.raises(InputError, match=r"not finished; the same .samespot index. again resumes"):
+        open_generation(made)
+
+
+def test_a_newer_format(made):
+    change(made, format=folder.FORMAT + 1)
+    with pytest.raises(
+        InputError, match="a map of format 2, and this version reads up to 1; update samespot"
+    ):
+        open_generation(made)
+
+
+def test_another_json_is_no_map(made):
+    (made / "meta.json").write_text('{"model": 3}')
+    with pytest.raises(InputError, match="is not of a map"):
+        open_generation(made)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "segments/000000.safetensors",
+        *(f"generations/000001/{n}" for n in ("places.parquet", "rows.npy", "vectors.npy", "left_out.json")),
+    ],
+)
+@pytest.mark.parametrize("harm", ["missing", "cut"])
+def test_half_copied(made, name, harm):
+    path = made / name
+    if harm == "missing":
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(
+        InputError, match=rf"this map is not whole .*{path.name}.*copy the whole folder again"
+    ):
+        open_generation(made)
+
+
+def test_facts_that_do_not_fit_the_files(made):
+    change(made, photos=4)
+    with pytest.raises(InputError, match="do not fit one another"):
+        open_generation(made)
+    change(made, segments=3)
+    with pytest.raises(InputError, match="this map is broken"):
+        open_generation(made)
+
+
+def test_another_model(made, net):
+    assert len(open_generation(made, model=net.digest())) == 5
+    with pytest.raises(InputError, match="a map of another model"):
+        open_generation(made, model="0" * 32)
+    meta = open_generation(made).meta["model"]
+    with pytest.raises(InputError, match="was made with another samespot-lite"):
+        load_own(made, {**meta, "kept": False, "name": "samespot-lite"})
+
+
+def test_a_generation_that_is_replaced_while_it_is_opened(made, street, net, monkeypatch):
+    first, real = folder.read_meta(made), folder.mapped
+    photos = street(1, first=9)
+    update_map(photos, made, model=net)
+    shutil.rmtree(made / "generations" / "000001")
+    told = iter([first])
+    now = folder.read_meta
+    monkeypatch.setattr(folder, "read_meta", lambda path: next(told, None) or now(path))
+    opened = open_generation(made)
+    assert (opened.number, len(opened)) == (2, 6)
+    assert folder.mapped is real
+
+
+# ---- writing ----
+
+
+def test_a_second_writer_is_refused_and_a_dead_one_holds_nothing(made, street, net):
+    photos = street(6)
+    holder = subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(f"""
+            import time
+            from pathlib import Path
+            from samespot.files import locked
+            with locked(Path({str(made)!r}), "a map"):
+                print("held", flush=True)
+                time.sleep(60)
+        """)],
+        stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+    )  # fmt: skip
+    try:
+        assert holder.stdout.readline() == "held\n"
+        with pytest.raises(InputError, match="another process is writing a map there"):
+            update_map(photos, made, model=net)
+        assert len(open_generation(made)) == 5  # readers do not wait
+    finally:
+        holder.send_signal(signal.SIGKILL)
+        holder.wait()
+        holder.stdout.close()
+    assert len(update_map(photos, made, model=net).generation) == 6
+
+
+def test_a_folder_of_other_things_is_left_alone(street, tmp_path, net):
+    photos = street(3)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("dear")
+    for out in (tmp_path / "mine", photos):
+        with pytest.raises(InputError, match="holds other files and is no map"):
+            update_map(photos, out, model=net)
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["letter.txt"]
+    with pytest.raises(InputError, match="is a file"):
+        update_map(photos, tmp_path / "mine" / "letter.txt", model=net)
+
+
+def test_the_calibration_sees_the_new_map_and_the_switch_comes_after_it(made, street, net, monkeypatch):
+    seen = []
+
+    def ask(work, generation):
+        seen.append((len(generation), generation.keypoints(5).size, open_generation(made).number))
+        return {"asked": 5}
+
+    monkeypatch.setattr(build._Work, "_calibration", ask)
+    built = update_map(street(6), made, model=net)
+    assert seen == [(6, (48, 64), 1)]
+    assert open_generation(made).meta["calibration"] == built.generation.meta["calibration"] == {"asked": 5}
+
+
+def test_an_error_on_the_way_leaves_the_old_map(made, street, net, monkeypatch):
+    def ask(work, generation):
+        raise RuntimeError("of ours")
+
+    photos = street(6)
+    monkeypatch.setattr(build._Work, "_calibration", ask)
+    with pytest.raises(RuntimeError):
+        update_map(photos, made, model=net)
+    assert (open_generation(made).number, len(open_generation(made))) == (1, 5)
+    monkeypatch.setattr(build._Work, "_calibration", lambda work, generation: None)
+    built = update_map(photos, made, model=net)
+    assert (built.described, len(built.generation)) == (0, 6)  # what was described is not described again
+
+
+def test_ctrl_c_keeps_what_is_done(street, tmp_path, net, monkeypatch):
+    from samespot.maps import looking
+
+    photos, looked, real = street(40), [], looking.Looking.at
+
+    def look(how, path):
+        looked.append(path.name)
+        if len(looked) == 30:
+            raise KeyboardInterrupt
+        return real(how, path)
+
+    monkeypatch.setattr(looking.Looking, "at", look)
+    with pytest.raises(KeyboardInterrupt):
+        update_map(photos, tmp_path / "map", model=net, workers=1)
+    looked.clear()
+    built = update_map(photos, tmp_path / "map", model=net)
+    assert len(built.generation) == 40
+    assert built.described == len(looked) == 40 - 16  # a batch was through
+
+
+LIMITED = """
+import resource, sys
+import torch
+from samespot import Places
+from samespot.maps import build
+from samespot.errors import InputError
+from samespot.model.network import PlaceNet
+build._Work._calibration = lambda self, generation: None
+net = PlaceNet.load(sys.argv[3])
+if int(sys.argv[4]) > 0:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[4]), resource.RLIM_INFINITY))
+else:
+    import os
+    os.setuid(65534)
+try:
+    build.update_map(sys.argv[1], sys.argv[2], model=net, verify=False)
+except InputError as error:
+    print("refused:", error)
+"""
+
+
+def in_a_process(*words):
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, *map(str, words)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("limit", [1_000, 20_000])  # [bytes] of a file: of a json, of a segment
+def test_a_full_disk(street, tmp_path, net, limit):
+    out, photos = tmp_path / "map", street(5)
+    net.save(tmp_path / "model")
+    update_map(photos, out, model=net, verify=False)
+    photos = street(30)
+    said = in_a_process(photos, out, tmp_path / "model", limit)
+    assert said.startswith(f"refused: {out}")
+    assert "cannot write" in said
+    assert "resumes where it left off" in said
+    assert said.count("\n") == 1
+    assert len(open_generation(out)) == 5
+    assert not list(out.rglob("*.partial"))
+    assert len(update_map(photos, out, model=net).generation) == 30
+
+
+def test_a_map_that_may_only_be_read(street, tmp_path, net):
+    if os.getuid() != 0:
+        pytest.skip("needs a second user to be somebody else")
+    out, photos = tmp_path / "map", street(5)
+    net.save(tmp_path / "model")
+    update_map(photos, out, model=net, verify=False)
+    street(1, first=9)
+    for path in (tmp_path, *tmp_path.parents):
+        if os.access(path, os.W_OK) and str(path).startswith("/tmp/"):
+            path.chmod(path.stat().st_mode | 0o055)
+    said = in_a_process(photos, out, tmp_path / "model", 0)
+    assert said.startswith("refused:")
+    assert "ermission denied" in said
+    assert len(open_generation(out)) == 5
+
+
+def test_killed_at_random_moments(tmp_path):
+    """Forty kills; `python -m tests.maps.kills 300` does more."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.maps.kills", "40", "5"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={
+            **os.environ,
+            "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}",
+            "OMP_NUM_THREADS": "1",
+            "TMPDIR": str(tmp_path),
+        },
+    )
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout)
+    assert seen["killed"] == 40
+    assert seen["as it was"] > 0
+    assert seen["segments that wait for the next writer"] > 0
+
+
+def test_vectors_are_a_plain_npy_file(made):
+    path = made / "generations" / "000001" / "vectors.npy"
+    np.testing.assert_array_equal(np.load(path), open_generation(made).vectors)
+    assert np.load(path).dtype == np.float16
