@@ -24,6 +24,7 @@ QUICK = {
     "training": "--tiny",
     "locate": "--tiny",
     "reranking": "--queries 10 --top 50",
+    "large_map": "--photos 1000",
     "town": "--photos 40 --pairs 2000",
     "town_labels": "--photos-per-visit 60 --other-towns= --draws 2",
     "town_training": "--seeds 0 --steps 2 --photos-per-visit 180",

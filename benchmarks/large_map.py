@@ -126,7 +126,7 @@ def index(table: Path, out: Path) -> None:
     from samespot.maps import build, looking
     from samespot.matching import verification
 
-    build.describer_for = lambda *_: Invented()  # type: ignore[assignment]
+    build.describer_for = lambda *_: Invented()  # type: ignore[assignment, attr-defined]
     build._Work._calibration = lambda *_: None  # type: ignore[assignment, method-assign]
     looking.Looking.at = lambda how, path: invented(path)  # type: ignore[assignment, method-assign]
     verification.verifier_named = lambda *_: Features()  # type: ignore[assignment]

@@ -293,3 +293,36 @@ def test_vectors_are_a_plain_npy_file(made):
     path = made / "generations" / "000001" / "vectors.npy"
     np.testing.assert_array_equal(np.load(path), open_generation(made).vectors)
     assert np.load(path).dtype == np.float16
+
+
+def test_a_reader_never_falls_while_generations_come_and_go(made, street, net):
+    """A writer in a process of its own makes one generation after the other; every opening gives a whole map."""
+    photos, model = street(0, "photos"), net.save(made.parent / "model")
+    code = textwrap.dedent("""
+        import os, sys
+        from pathlib import Path
+        from samespot.maps import build
+        from samespot.model.network import PlaceNet
+        build._Work._calibration = lambda self, generation: None
+        net, photos = PlaceNet.load(sys.argv[3]), Path(sys.argv[1])
+        for i in range(12):
+            path = photos / f"{i % 5:03d}.jpg"
+            os.utime(path, (i + 1, i + 1))
+            build.update_map(photos, sys.argv[2], model=net, verify=False)
+    """)
+    writer = subprocess.Popen(
+        [sys.executable, "-c", code, str(photos), str(made), str(model)],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"},
+    )
+    seen, opened = set(), 0
+    while writer.poll() is None:
+        generation = open_generation(made)
+        assert len(generation) == 5
+        assert np.isfinite(generation.plain(np.arange(5))).all()
+        assert all(generation.thumbnail(row)[:2] == b"\xff\xd8" for row in range(5))
+        seen.add(generation.number)
+        opened += 1
+    assert writer.returncode == 0
+    assert open_generation(made).number == 13
+    assert len(seen) > 1
+    assert opened > 20

@@ -56,7 +56,10 @@ def index(typed: dict[str, Any]) -> Any:
             **content,
             **how,
         )
-    console.notes_of(built.generation.places)
+    for note in built.generation.places.notes:
+        console.warn(note)
+    for note in _unread(built):
+        console.warn(note)
     _screen(built)
     console.next_step("locate", asked.out, "PHOTO")
     return built.to_dict()
@@ -73,15 +76,51 @@ def _screen(built: Built) -> None:
         facts["described now"] = f"{built.described:,} in {built.seconds:,.0f} s"
     if built.gone:
         facts["gone"] = f"{built.gone:,}"
-    facts |= {f"left out: {why}": f"{count:,}" for why, count in meta["left_out"].items() if count}
+    facts |= {f"left out, {why}": f"{count:,}" for why, count in meta["left_out"].items() if count}
     if meta["without_heading"]:
         facts["without heading"] = f"{meta['without_heading']:,}"
     facts["extent"] = _extent(meta["bounds"])
-    facts["model"] = f"{meta['model']['name']}, {meta['dims']} dims"
-    facts["local features"] = "none" if meta["verifier"] is None else str(meta["verifier"].get("name"))
-    facts["on disk"] = f"{size / 1e6:,.1f} MB, {size / 1e3 / meta['photos']:,.1f} kB a photo"
+    facts["model"] = f"{console.plain(meta['model']['name'])}, {meta['dims']} dims"
+    facts["local features"] = "none" if meta["verifier"] is None else meta["verifier"]["name"]
+    total = f"{size / 1e6:,.1f} MB" if size >= 1e6 else f"{size / 1e3:,.0f} kB"
+    facts["on disk"] = f"{total}, {size / 1e3 / meta['photos']:,.1f} kB a photo"
     state = f"generation {generation.number}" if built.changed else "nothing changed"
     console.facts_table(f"{console.plain(str(generation.folder))}: {state}", facts)
+    for line in _trust_lines(meta):
+        console.say(line)
+
+
+def _unread(built: Built) -> list[str]:
+    """The first photos that could not be read, and where all of them stand."""
+    from samespot.places.photos import UNREADABLE
+    from samespot.places.wording import first_few
+
+    generation = built.generation
+    broken = [
+        f"{name}{why.removeprefix(UNREADABLE)}"
+        for names in generation.left_out().values()
+        for name, why in names.items()
+        if why.startswith(UNREADABLE)
+    ]
+    if not broken:
+        return []
+    return [
+        f"{len(broken)} photos could not be read ({first_few(broken)}); {generation.left_out_path} has all"
+    ]
+
+
+def _trust_lines(meta: dict[str, Any]) -> list[str]:
+    """What is known of how far to trust answers of this map."""
+    calibration = meta["calibration"]
+    if calibration is None:
+        return [f"answers will have no probability: {meta.get('uncalibrated', 'never calibrated')}"]
+    facts = calibration["facts"]
+    if calibration["source"] != "map":
+        why = facts.get("why not of the map", "too few photos")
+        return [f"the map cannot calibrate itself ({why}); answers rest on the model's calibration"]
+    asked = f"{calibration['questions']:,} questions to its own photos, {facts.get('asked', 'held out')}"
+    found = f"{facts['coverage']:.0%} of those in the map are answered at a precision of {facts['precision asked']:.0%}"
+    return [f"{asked}: {found}; calibration error {facts['ece']:.2f}"]
 
 
 def _extent(bounds: dict[str, list[float]]) -> str:

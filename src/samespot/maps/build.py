@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, fields
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +44,7 @@ from samespot.maps.folder import FORMAT, ROW, Generation
 from samespot.maps.looking import Look, Looking, Vectors, finite, looks
 from samespot.maps.options import ContentOptions, KeptOptions, MapOptions
 from samespot.maps.segments import Described, Segment, write_segment
+from samespot.maps.trust import CannotCalibrateError
 from samespot.maps.whitened import Asked, whitening_for, write_vectors
 from samespot.model.loading import load_model
 from samespot.model.network import PlaceNet
@@ -52,6 +52,7 @@ from samespot.model.shipped import DEFAULT_MODEL
 from samespot.options import names, split
 from samespot.places.catalogue import as_places
 from samespot.places.geodesy import to_degrees
+from samespot.places.options import ReadOptions
 from samespot.places.photos import UNREADABLE
 from samespot.places.table import Places
 from samespot.progress import Progress, silent
@@ -59,6 +60,7 @@ from samespot.retrieval.describe import Describer, describer_for
 from samespot.whitening.whitening import Whitening
 
 if TYPE_CHECKING:
+    from samespot.maps.map import Map
     from samespot.matching.verification import Verifier
 
 SEGMENT = 256  # photos of a segment
@@ -94,14 +96,17 @@ def build_map(
     *,
     progress: Progress | None = None,
     **options: Any,
-) -> Any:
+) -> Map:
     """Make a map of photos in the folder `out`, or bring it up to date; returns the opened map.
 
     places: a table, or whatever `open_places` opens. model: as of `load_model`; by default the map's own, or
     samespot-lite for a new map. options: fields of `MapOptions` and `ContentOptions`, and what `open_places` takes.
     """
-    update_map(places, out, model=model, progress=progress, **options)
-    return import_module("samespot.maps.map").open_map(out)
+    from samespot.maps.map import open_map
+
+    reading = {name: options.pop(name) for name in names(ReadOptions) if name in options}
+    update_map(places, out, model=model, reading=reading, progress=progress, **options)
+    return open_map(out)
 
 
 def update_map(
@@ -320,7 +325,10 @@ class _Work:
             "segments": about,
             "calibration": None,
         }
-        meta["calibration"] = self._calibration(files.mapped(self.folder, meta))
+        try:
+            meta["calibration"] = self._calibration(files.mapped(self.folder, meta))
+        except CannotCalibrateError as error:
+            meta["uncalibrated"] = str(error)
         files.switch(self.folder, meta)
         files.sweep(self.folder)
         return files.mapped(self.folder, meta)

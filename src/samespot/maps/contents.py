@@ -133,8 +133,9 @@ def carried(generation: Generation) -> list[Part]:
         source = Source.from_dict(values)
         mine = generation.rows["source"] == source.id
         places = generation.places.select(mine)
-        names = [os.path.relpath(path, source.root) for path in places.images]
-        table = places.table.assign(image=names)
+        table = places.table
+        if source.root != str(places.root):
+            table = table.assign(image=[os.path.relpath(path, source.root) for path in places.images])
         own = Places(Path(source.root), table, places.projection)
         parts.append(Part(source, own, generation.rows["key"][mine], left_out.get(source.id, {})))
     return parts

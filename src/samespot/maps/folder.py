@@ -83,8 +83,12 @@ class Generation:
 
     def left_out(self) -> dict[int, dict[str, str]]:
         """Photos that are not in the map: by source, name and reason."""
-        there = read_json(generation_folder(self.folder, self.number) / LEFT_OUT, AGAIN)
+        there = read_json(self.left_out_path, AGAIN)
         return {int(source): dict(names) for source, names in there.items()}
+
+    @property
+    def left_out_path(self) -> Path:
+        return generation_folder(self.folder, self.number) / LEFT_OUT
 
     def _where(self, row: int) -> tuple[Segment, int]:
         at = self.rows[row]

@@ -38,7 +38,7 @@ class KeptOptions(Options):
     )
     verify: bool = option(
         True,
-        "Keep local features, by which `locate` verifies its answers: four fifths of the map.",
+        "Keep local features, by which `locate` verifies its answers: three quarters of the map's size.",
         panel=PANEL,
     )
     matcher: Matcher = option("xfeat", "Local features to keep.", panel=PANEL)
@@ -79,6 +79,12 @@ class ContentOptions(Options):
     )
     split: str | None = option(None, "Only photos whose column split says this.")
     need_heading: bool = option(False, "Leave out photos whose heading is not known.", switch=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("add", "remove"):  # one may be given without brackets around it
+            given = getattr(self, name)
+            object.__setattr__(self, name, tuple(given) if isinstance(given, list | tuple) else (given,))
 
 
 @dataclass(frozen=True)
