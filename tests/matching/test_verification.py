@@ -129,7 +129,7 @@ def test_at_most_so_many_keypoints_are_kept_the_surest_first(xfeat):
 def test_one_geometry_explains_what_moved_alike_and_nothing_else():
     photo = points()
     rng = np.random.default_rng(1)
-    there = photo.xy + (30.0, -12.0)
+    there = photo.xy + np.array([30.0, -12.0])
     stray = rng.permutation(len(photo))[:80]
     there[stray] = rng.uniform(0, 1, (80, 2)) * (640, 480)
     other = Keypoints(there.astype(np.float32), photo.descriptors, photo.size)
