@@ -125,7 +125,8 @@ def calibrate(
     try:
         asked = _questions(held, within, questions, seed)
         vectors, keypoints = _changed(held, asked.rows, describe, verifier, seed, progress or silent)
-        return _fitted(held, asked, vectors, keypoints, verifier, within, candidates, progress or silent)
+        trust = _fitted(held, asked, vectors, keypoints, verifier, within, candidates, progress or silent)
+        return replace(trust, facts={**trust.facts, "photos changed": describe is not None})
     except CannotCalibrateError as error:
         return model_trust(model, str(error))
 
@@ -275,5 +276,10 @@ def _fitted(
     return Trust.fit(
         *(np.concatenate(parts) for parts in (evidence, right, known)),
         groups=np.concatenate(groups),
-        facts={"photos asked": len(here), "how": asked.how, "within": within, "reach": REACH * within},
+        facts={
+            "photos asked": len(here),
+            "how": asked.how,
+            "within": within,
+            "reach": REACH * within,
+        },
     )

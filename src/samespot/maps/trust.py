@@ -135,13 +135,15 @@ class Trust:
         values, truth, known = _questions(evidence, right, inside)
         among = np.arange(len(values)) if groups is None else np.unique(groups, return_inverse=True)[1]
         verified = _verified(values)
-        kinds = {}
+        kinds, faults = {}, []
         for name, rows in (("verified", verified), ("unverified", ~verified)):
             rows = rows & np.isfinite(values[:, 0])  # where nothing was found, there is nothing to learn
-            if rows.any():
+            try:
                 kinds[name] = _fit_kind(name, values[rows], truth[rows], known[rows], among[rows])
+            except CannotCalibrateError as error:
+                faults += [error] if rows.any() else []
         if not kinds:
-            raise CannotCalibrateError("no question was answered: a calibration needs answers")
+            raise faults[0] if faults else CannotCalibrateError("no question was answered")
         return cls(kinds, source, facts or {})
 
     def probability(self, evidence: ArrayLike, prior_outside: float = PRIOR_OUTSIDE) -> Floats:
