@@ -9,15 +9,12 @@ from samespot.cli.console import complain, out, plain
 from samespot.maps.answer import Answer, Match, Trouble, percent
 
 
-def answer_page(outcome: Answer | Trouble) -> None:
+def answer_page(answer: Answer) -> None:
     """All about one photo."""
-    if isinstance(outcome, Trouble):
-        complain(outcome.why)
-        return
-    out.print(f"[bold]{plain(outcome.photo)}[/]", highlight=False)
-    _indented(_headline(outcome))
-    if outcome.matches:
-        out.print(_matches(outcome))
+    out.print(f"[bold]{plain(answer.photo)}[/]", highlight=False)
+    _indented(_headline(answer))
+    if answer.matches:
+        out.print(_matches(answer))
 
 
 def answer_line(outcome: Answer | Trouble) -> None:

@@ -101,7 +101,10 @@ def _shown(answers: Iterator[Answer | Trouble], alone: bool) -> Iterator[Answer 
 
     last = None
     for one in answers:
-        (answer_page if alone else answer_line)(one)
+        if not alone:
+            answer_line(one)
+        elif isinstance(one, Answer):  # what is wrong with the only photo is told as every mistake is
+            answer_page(one)
         last = one if isinstance(one, Answer) else last
         yield one
     if last is not None:

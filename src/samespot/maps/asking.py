@@ -22,11 +22,11 @@ from torch import Tensor
 
 from samespot.errors import InputError
 from samespot.images.reading import read_image
-from samespot.maps.candidates import LISTED, VERIFIED, Held, candidates_of
+from samespot.maps.candidates import LISTED, VERIFIED, Candidates, Held, candidates_of
 from samespot.maps.evidence import EVIDENCE
 from samespot.maps.trust import CannotCalibrateError, Trust
 from samespot.matching.keypoints import Keypoints
-from samespot.matching.verification import Verifier
+from samespot.matching.verification import Agreement, Verifier
 from samespot.model.network import PlaceNet
 from samespot.model.shipped import DEFAULT_MODEL, SHIPPED
 from samespot.overlap.labels import PairLabels
@@ -52,13 +52,26 @@ Describe = Callable[[Tensor], NDArray[Any]]  # one image, uint8 RGB (3, h, w) ->
 
 
 @dataclass(frozen=True)
-class Asked:
-    """The answers to some questions."""
+class Answers:
+    """To some questions: the map row of each, -1 where nothing was found, and the evidence for it."""
 
-    rows: Rows  # (q,) map row of the answer; -1: nothing was found
-    evidence: Floats  # (q, 4)
-    before: Rows  # (q,) the answer before it was verified
-    agreements: list[Any]  # (q,) `Agreement` of the answer, or None
+    rows: Rows  # (q,)
+    evidence: Floats  # (q, 5)
+
+    def right(self, held: Held, truth: Floats, within: float) -> Bools:
+        """(q,) which lie within so many metres of where the photos were taken, (q, 2)."""
+        apart = np.linalg.norm(held.places.positions[np.maximum(self.rows, 0), :2] - truth, axis=1)
+        right: Bools = (self.rows >= 0) & (apart <= within)
+        return right
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The answers as the descriptors alone give them, and after they were verified."""
+
+    plain: Answers
+    verified: Answers | None  # None without a verifier
+    agreements: list[Agreement | None]  # of the verified answers
 
 
 def ask(
@@ -74,19 +87,21 @@ def ask(
 ) -> Asked:
     """The answers to photos described by vectors (q, dims) and keypoints."""
     found = search(vectors, held.vectors, LISTED, excluded=excluded, device="cpu")
-    listed = []
+    plain, verified = [], []
     for query, mine in enumerate(keypoints):
         known = found.rows[query] >= 0
-        rows, distances = found.rows[query][known], found.distances[query][known]
-        listed.append(candidates_of(held, rows, distances, mine, verifier, within, candidates))
+        listed = found.rows[query][known], found.distances[query][known]
+        plain.append(candidates_of(held, *listed, None, None, within))
+        verified.append(candidates_of(held, *listed, mine, verifier, within, candidates))
         if tick is not None:
             tick(1)
-    return Asked(
-        np.array([one.rows[0] if len(one.rows) else -1 for one in listed], dtype=np.int64),
-        np.array([one.evidence for one in listed], dtype=np.float64).reshape(-1, len(EVIDENCE)),
-        found.rows[:, 0],
-        [one.agreements[0] if len(one.rows) else None for one in listed],
-    )
+    agreements = [one.agreements[0] if len(one.rows) else None for one in verified]
+    return Asked(_answers(plain), None if verifier is None else _answers(verified), agreements)
+
+
+def _answers(given: list[Candidates]) -> Answers:
+    rows = np.array([one.rows[0] if len(one.rows) else -1 for one in given], dtype=np.int64)
+    return Answers(rows, np.array([one.evidence for one in given]).reshape(-1, len(EVIDENCE)))
 
 
 def calibrate(
@@ -110,7 +125,8 @@ def calibrate(
     try:
         asked = _questions(held, within, questions, seed)
         vectors, keypoints = _changed(held, asked.rows, describe, verifier, seed, progress or silent)
-        return _fitted(held, asked, vectors, keypoints, verifier, within, candidates, progress or silent)
+        trust = _fitted(held, asked, vectors, keypoints, verifier, within, candidates, progress or silent)
+        return replace(trust, facts={**trust.facts, "photos changed": describe is not None})
     except CannotCalibrateError as error:
         return model_trust(model, str(error))
 
@@ -239,20 +255,31 @@ def _fitted(
     candidates: int,
     tell: Progress,
 ) -> Trust:
-    here, there = held.places.positions[asked.rows, :2], held.places.positions[:, :2]
-    tick = counting(tell, "asking itself", 2 * len(here))
-    parts = [
-        ask(held, vectors, keypoints, verifier, excluded=out, within=within, candidates=candidates, tick=tick)
-        for out in (asked.left_out, asked.surroundings)
-    ]
-    error = np.linalg.norm(there[np.maximum(parts[0].rows, 0)] - here, axis=1)
-    right = (parts[0].rows >= 0) & (error <= within) & asked.findable
-    counted = np.concatenate([asked.findable, parts[1].rows >= 0])
+    here = held.places.positions[asked.rows, :2]
+    how: dict[str, Any] = {
+        "within": within,
+        "candidates": candidates,
+        "tick": counting(tell, "asking itself", 2 * len(here)),
+    }
+    inside = ask(held, vectors, keypoints, verifier, excluded=asked.left_out, **how)
+    outside = ask(held, vectors, keypoints, verifier, excluded=asked.surroundings, **how)
     cells = np.floor(here / (2 * within)).astype(np.int64)
+    place = np.unique(cells, axis=0, return_inverse=True)[1].reshape(-1)
+    evidence, right, known, groups = [], [], [], []
+    for kind in ("plain", "verified"):
+        found, strange = getattr(inside, kind), getattr(outside, kind)
+        if found is not None:
+            evidence += [found.evidence[asked.findable], strange.evidence]
+            right += [found.right(held, here, within)[asked.findable], np.zeros(len(here), dtype=bool)]
+            known += [np.ones(int(asked.findable.sum()), dtype=bool), np.zeros(len(here), dtype=bool)]
+            groups += [place[asked.findable], place]
     return Trust.fit(
-        np.concatenate([part.evidence for part in parts])[counted],
-        np.concatenate([right, np.zeros(len(right), dtype=bool)])[counted],
-        np.repeat([True, False], len(right))[counted],
-        groups=np.unique(np.vstack([cells, cells])[counted], axis=0, return_inverse=True)[1],
-        facts={"asked": asked.how, "within": within, "median error [m]": float(np.median(error[right]))},
+        *(np.concatenate(parts) for parts in (evidence, right, known)),
+        groups=np.concatenate(groups),
+        facts={
+            "photos asked": len(here),
+            "how": asked.how,
+            "within": within,
+            "reach": REACH * within,
+        },
     )

@@ -39,7 +39,7 @@ class Candidates:
     rows: Rows  # (k,) in the map's table
     distances: Floats  # (k,) of the descriptors
     agreements: tuple[Agreement | None, ...]  # (k) by local features; None: not compared
-    evidence: Floats  # (4,) for the first
+    evidence: Floats  # (5,) for the first
 
     @property
     def inliers(self) -> Floats:

@@ -1,25 +1,27 @@
-"""What speaks for an answer: four numbers, of which the trust in it is made."""
+"""What speaks for an answer: a few numbers, of which the trust in it is made."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Floats = NDArray[np.float64]
-# smaller distance, ratio and spread speak for an answer, and so do more inliers; NaN inliers: it was not verified
-EVIDENCE = ("distance", "ratio", "spread", "inliers")
+# distance: of the descriptors. ratio: to the distance of the first candidate elsewhere. spread: of the candidates [m].
+# inliers: matches that the photos of the answer's place explain. contrast: how many times as many as photos elsewhere.
+# Smaller distance, ratio and spread speak for an answer, and so do more inliers and contrast. NaN: it was not verified.
+EVIDENCE = ("distance", "ratio", "spread", "inliers", "contrast")
+NOTHING = (np.inf, np.inf, np.inf, np.nan, np.nan)  # the evidence where nothing was found
 SPREAD_OF = 10  # candidates whose positions are compared
 NEAR = 25.0  # [m] candidates so near each other are of one place, and their inliers count together
 BY_CHANCE = 12.0  # inliers that photos of different places have; only what is above speaks for a place
 
 
 def evidence_of(
-    distances: ArrayLike,
-    positions: ArrayLike,
-    inliers: ArrayLike | None = None,
-    near: float = NEAR,
+    distances: ArrayLike, positions: ArrayLike, inliers: ArrayLike | None = None, near: float = NEAR
 ) -> tuple[NDArray[np.int64], Floats]:
-    """The order of k candidates, the best first, and the evidence (4,) for the first.
+    """The order of k candidates, the best first, and the evidence (5,) for the first (see `EVIDENCE`).
 
     distances (k,) of descriptors, ascending; positions (k, 2) [m]; inliers (k,) of each candidate, NaN where it was
     not verified, or None where none was. Give more candidates than are verified: the first that lies elsewhere
@@ -28,21 +30,58 @@ def evidence_of(
     Verified candidates come first. A place that several photos agree on is better than one that a single photo
     speaks for: a candidate counts its own inliers, and what the others near it have beyond chance.
     """
-    apart, at = np.asarray(distances, dtype=np.float64), np.asarray(positions, dtype=np.float64)
-    if not len(apart):
-        return np.zeros(0, dtype=np.int64), np.array([np.inf, 1.0, np.inf, np.nan])
-    counts = np.full(len(apart), np.nan) if inliers is None else np.asarray(inliers, dtype=np.float64)
-    votes = _votes(at, counts, near)
-    order = np.lexsort((apart, -np.nan_to_num(votes, nan=-1.0)))
-    first = order[0]
-    ratio = _ratio(apart, at, first, near)
-    return order, np.array([apart[first], ratio, _spread(apart, at), votes[first]])
+    listed = _Listed.of(distances, positions, inliers, near)
+    if not len(listed.apart):
+        return np.zeros(0, dtype=np.int64), np.array(NOTHING)
+    order = listed.order()
+    return order, listed.evidence(int(order[0]))
 
 
-def _ratio(apart: Floats, at: Floats, first: int, near: float) -> float:
-    """How much nearer a candidate is than the nearest one of another place."""
-    beyond = apart[np.linalg.norm(at - at[first], axis=1) > near]
-    return float(apart[first] / max(beyond[0] if len(beyond) else apart[-1], 1e-6))
+def places_among(
+    distances: ArrayLike, positions: ArrayLike, inliers: ArrayLike | None = None, near: float = NEAR
+) -> tuple[NDArray[np.int64], Floats]:
+    """The different places among k candidates: (p,) the first candidate of each, and the evidence (p, 5) for each.
+
+    The first is the answer of `evidence_of`; for the others it is what that would say if they were.
+    """
+    listed, firsts = _Listed.of(distances, positions, inliers, near), list[int]()
+    for one in listed.order():
+        if all(np.linalg.norm(listed.at[one] - listed.at[other]) > near for other in firsts):
+            firsts.append(int(one))
+    evidence = np.array([listed.evidence(one) for one in firsts]).reshape(-1, len(EVIDENCE))
+    return np.array(firsts, dtype=np.int64), evidence
+
+
+@dataclass(frozen=True)
+class _Listed:
+    """k candidates, those with the nearest descriptors first."""
+
+    apart: Floats  # (k,) distances of the descriptors
+    at: Floats  # (k, 2) [m]
+    counts: Floats  # (k,) inliers; NaN: not verified
+    votes: Floats  # (k,) with those of the candidates near each
+    near: float
+
+    @classmethod
+    def of(
+        cls, distances: ArrayLike, positions: ArrayLike, inliers: ArrayLike | None, near: float
+    ) -> _Listed:
+        apart = np.asarray(distances, dtype=np.float64)
+        at = np.asarray(positions, dtype=np.float64).reshape(-1, 2)
+        counts = np.full(len(apart), np.nan) if inliers is None else np.asarray(inliers, dtype=np.float64)
+        return cls(apart, at, counts, _votes(at, counts, near), near)
+
+    def order(self) -> NDArray[np.int64]:
+        return np.lexsort((self.apart, -np.nan_to_num(self.votes, nan=-1.0)))
+
+    def evidence(self, one: int) -> Floats:
+        """(5,) that this candidate is right."""
+        beyond = np.linalg.norm(self.at - self.at[one], axis=1) > self.near
+        elsewhere = float(self.apart[beyond][0] if beyond.any() else self.apart[-1])
+        chance = max(BY_CHANCE, float(np.nan_to_num(self.counts[beyond]).max(initial=0.0)))
+        contrast = (self.votes[one] + 1.0) / (chance + 1.0)
+        ratio = self.apart[one] / max(elsewhere, 1e-6)
+        return np.array([self.apart[one], ratio, _spread(self.apart, self.at), self.votes[one], contrast])
 
 
 def _votes(at: Floats, counts: Floats, near: float) -> Floats:
@@ -60,22 +99,3 @@ def _spread(apart: Floats, at: Floats) -> float:
     weights /= weights.sum()
     middle = weights @ where
     return float(np.sqrt(weights @ ((where - middle) ** 2).sum(axis=1)))
-
-
-def places_among(
-    distances: ArrayLike, positions: ArrayLike, inliers: ArrayLike | None, near: float = NEAR
-) -> tuple[NDArray[np.int64], Floats]:
-    """The different places among k candidates, (p,) the first candidate of each, and the evidence (p, 4) for each.
-
-    What `evidence_of` would say if that place were the answer; its own answer is the first.
-    """
-    apart, at = np.asarray(distances, dtype=np.float64), np.asarray(positions, dtype=np.float64)
-    order, _ = evidence_of(apart, at, inliers, near=near)
-    counts = np.full(len(apart), np.nan) if inliers is None else np.asarray(inliers, dtype=np.float64)
-    firsts: list[int] = []
-    for one in order:
-        if all(np.linalg.norm(at[one] - at[other]) > near for other in firsts):
-            firsts.append(int(one))
-    votes, spread = _votes(at, counts, near), _spread(apart, at) if len(apart) else 0.0
-    evidence = [[apart[one], _ratio(apart, at, one, near), spread, votes[one]] for one in firsts]
-    return np.array(firsts, dtype=np.int64), np.array(evidence, dtype=np.float64).reshape(-1, len(EVIDENCE))

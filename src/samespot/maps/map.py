@@ -273,10 +273,10 @@ class Map:
         if facts is None:
             return None
         with self._loading:
-            made = verifier_named(facts["matcher"], facts["keypoints"], self.device)
-        if made.facts() != facts:
+            made = verifier_named(facts["name"], facts["keypoints"], self.device)
+        if {"name": made.name, **made.facts()} != facts:
             raise InputError(
-                f"{self.generation.folder}: its local features are of another version of {facts['matcher']};"
+                f"{self.generation.folder}: its local features are of another version of {facts['name']};"
                 " index the photos into a new folder"
             )
         return made

@@ -19,17 +19,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from samespot.errors import InputError
 from samespot.maps.evidence import EVIDENCE
-from samespot.statistics.acceptance import acceptance_curve
 from samespot.statistics.intervals import wilson
 from samespot.statistics.reliability import reliability
 
 FORMAT = 1
 PRIOR_OUTSIDE = 0.5
 PRECISION = 0.95  # of the answers that are given
-LEAST = 15  # right and wrong answers: with fewer, nothing can be fitted
+LEAST = 20  # right answers and wrong ones: with fewer, nothing can be fitted
 FOLDS = 5
+# What the curves look at. How far descriptors are apart, and how many inliers photos have by chance, changes with the
+# light; what changes less is how an answer compares with what lies elsewhere.
+LOOKED_AT = {"verified": ("ratio", "spread", "contrast"), "unverified": ("distance", "ratio", "spread")}
 _RIDGE = 1.0  # how much a curve is pulled towards zero, in questions
 _SURE = 40.0  # log odds beyond this are not told apart
+_BENDS = (0.02, 0.25, 0.5, 0.75, 0.98)  # quantiles of the evidence at which a curve may bend
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
@@ -40,33 +43,77 @@ class CannotCalibrateError(InputError):
 
 @dataclass(frozen=True)
 class Curves:
-    """Log odds of being right as `start` plus a rising curve of each of some numbers."""
+    """Log odds of being right: `start` plus a rising curve of each of some numbers (`goodness`)."""
 
-    columns: tuple[int, ...]  # of the evidence
-    knots: tuple[Floats, ...]  # of each column, ascending, of the number as it is looked at (`goodness`)
-    slopes: tuple[Floats, ...]  # of each column, between its knots, none below 0
+    columns: tuple[str, ...]  # of the evidence
+    knots: tuple[Floats, ...]  # of each column, ascending
+    slopes: tuple[Floats, ...]  # of each column, how far it rises between one knot and the next; none below 0
     start: float
 
-    def __call__(self, good: Floats) -> Floats:
-        total = np.full(len(good), self.start)
+    def __call__(self, evidence: Floats) -> Floats:
+        total = np.full(len(evidence), self.start)
         for column, knots, slopes in zip(self.columns, self.knots, self.slopes, strict=True):
-            total += _ramps(good[:, column], knots) @ slopes
+            total += _ramps(goodness(evidence, column), knots) @ slopes
         return total
+
+
+@dataclass(frozen=True)
+class Kind:
+    """The model of one kind of answers, verified or not, and the questions that it comes from."""
+
+    curves: Curves
+    right: Floats  # log odds of the right answers, each by a model that did not see it; ascending
+    wrong: Floats  # of the wrong ones to photos that are in the map
+    strangers: Floats  # of those to photos that are not
+
+    @property
+    def inside(self) -> int:
+        return len(self.right) + len(self.wrong)
+
+    @property
+    def questions(self) -> int:
+        return self.inside + len(self.strangers)
+
+    @property
+    def outside(self) -> float:
+        """Share of the questions whose photo is not in the map."""
+        return len(self.strangers) / self.questions
+
+    def moved(self, prior_outside: float) -> float:
+        """By how much another share of photos outside moves the log odds.
+
+        Of right answers and of wrong ones to photos inside there are `there` times as many then, of the others
+        `gone` times.
+        """
+        there = (1 - prior_outside) / (1 - self.outside)
+        gone = prior_outside / self.outside if len(self.strangers) else 0.0
+        wrong = there * len(self.wrong) + gone * len(self.strangers)
+        if there == 0:
+            return -np.inf
+        return float(np.log(there * (len(self.wrong) + len(self.strangers)) / wrong)) if wrong else np.inf
+
+    def threshold(self, precision: float, prior_outside: float) -> float | None:
+        """The lowest probability from which on answers are right so often; None where no answer is so sure."""
+        there, gone = 1 - prior_outside, prior_outside
+        odds = np.unique(np.concatenate([self.right, self.wrong, self.strangers]))
+        hits, misses, strange = (
+            len(part) - np.searchsorted(part, odds) for part in (self.right, self.wrong, self.strangers)
+        )
+        good = there * hits / self.inside
+        given = good + there * misses / self.inside + gone * strange / max(len(self.strangers), 1)
+        enough = np.flatnonzero(good >= precision * given)
+        if not len(enough):
+            return None
+        return float(_probability(odds[enough[0]] + self.moved(prior_outside)))
 
 
 @dataclass(frozen=True)
 class Trust:
     """The probability that an answer is right, from the evidence for it."""
 
-    curves: Mapping[str, Curves]  # "verified" and "unverified"
-    outside: float  # share of the questions whose photo was not in the map
-    wrong_outside: float  # share of the wrong answers that were given to such questions
-    questions: int
-    right: int
-    source: str = "map"  # or "model": fitted elsewhere
-    facts: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # reliability by cross-validation, and how it was asked
+    kinds: Mapping[str, Kind]  # "verified" where answers were, and "unverified"
+    source: str = "map"  # or "model": learned elsewhere
+    facts: Mapping[str, Any] = field(default_factory=dict)  # how it was asked
 
     @classmethod
     def fit(
@@ -81,75 +128,70 @@ class Trust:
     ) -> Trust:
         """From questions whose answer is known.
 
-        evidence (n, 4); right (n,) whether the answer was; inside (n,) whether the photo was in the map at all.
-        groups (n,): questions that are alike (of one photo, of one place) have the same number, and are held out
-        together in the cross-validation.
+        evidence (n, 5) of answers that were verified and of others; right (n,) whether they were; inside (n,) whether
+        the photo was in the map at all. groups (n,): questions that are alike (of one photo, of one place) have the
+        same number, and are held out together in the cross-validation.
         """
         values, truth, known = _questions(evidence, right, inside)
-        among = np.arange(len(values)) if groups is None else np.asarray(groups)
-        made = cls._fitted(values, truth, known, source)
-        held_out = _held_out(values, truth, known, among)
-        said = {**report(held_out, truth, known), **(facts or {})}
-        return Trust(made.curves, made.outside, made.wrong_outside, made.questions, made.right, source, said)
-
-    @classmethod
-    def _fitted(cls, values: Floats, truth: Bools, known: Bools, source: str) -> Trust:
-        rights, wrongs = int(truth.sum()), int((~truth).sum())
-        if min(rights, wrongs) < LEAST:
-            raise CannotCalibrateError(
-                f"{len(truth)} questions with {rights} right and {wrongs} wrong answers: a calibration needs"
-                f" {LEAST} of each"
-            )
-        good = goodness(values)
-        curves = {"unverified": _fit_curves(good, truth, (0, 1, 2))}
-        verified = ~np.isnan(values[:, 3])
-        if min(truth[verified].sum(), (~truth[verified]).sum()) >= LEAST:
-            curves["verified"] = _fit_curves(good[verified], truth[verified], (0, 1, 2, 3))
-        strangers = int((~known).sum())
-        return cls(curves, strangers / len(truth), strangers / wrongs, len(truth), rights, source)
+        among = np.arange(len(values)) if groups is None else np.unique(groups, return_inverse=True)[1]
+        verified = _verified(values)
+        kinds, faults = {}, []
+        for name, rows in (("verified", verified), ("unverified", ~verified)):
+            rows = rows & np.isfinite(values[:, 0])  # where nothing was found, there is nothing to learn
+            try:
+                kinds[name] = _fit_kind(name, values[rows], truth[rows], known[rows], among[rows])
+            except CannotCalibrateError as error:
+                faults += [error] if rows.any() else []
+        if not kinds:
+            raise faults[0] if faults else CannotCalibrateError("no question was answered")
+        return cls(kinds, source, facts or {})
 
     def probability(self, evidence: ArrayLike, prior_outside: float = PRIOR_OUTSIDE) -> Floats:
-        """(n,) that the answers with this evidence (n, 4) are right, when so many photos are not in the map."""
+        """(n,) that the answers with this evidence (n, 5) are right, when so many photos are not in the map."""
         values = np.asarray(evidence, dtype=np.float64).reshape(-1, len(EVIDENCE))
-        if not 0 <= prior_outside <= 1:
-            raise InputError(f"a share of {prior_outside:g} photos outside the map is none; give 0 to 1")
-        good, odds = goodness(values), np.empty(len(values))
-        verified = ~np.isnan(values[:, 3]) & ("verified" in self.curves)
-        for name, rows in (("verified", verified), ("unverified", ~verified)):
+        _refuse_no_share(prior_outside)
+        odds, verified = np.empty(len(values)), _verified(values)
+        for rows, is_verified in ((verified, True), (~verified, False)):
             if rows.any():
-                odds[rows] = self.curves[name](good[rows])
-        odds[~np.isfinite(values[:, 0])] = -_SURE  # nothing was found
-        return 1.0 / (1.0 + np.exp(-np.clip(odds + self._moved(prior_outside), -_SURE, _SURE)))
+                kind = self._kind(is_verified)
+                odds[rows] = kind.curves(values[rows]) + kind.moved(prior_outside)
+        odds[~np.isfinite(values[:, 0])] = -np.inf  # nothing was found
+        found: Floats = _probability(odds)
+        return found
 
-    def _moved(self, prior_outside: float) -> float:
-        """By how much another share of photos outside moves the log odds."""
-        if prior_outside == 1 or self.outside == 1:
-            return -np.inf
-        there = (1 - prior_outside) / (1 - self.outside)
-        gone = prior_outside / self.outside if self.outside > 0 else 0.0
-        wrong = there * (1 - self.wrong_outside) + gone * self.wrong_outside
-        return float(np.log(there / wrong)) if wrong > 0 else np.inf
+    def threshold(
+        self, precision: float = PRECISION, prior_outside: float = PRIOR_OUTSIDE, *, verified: bool = True
+    ) -> float | None:
+        """Answers of this probability and more are right so often, by the cross-validation; None: none is so sure."""
+        _refuse_no_share(prior_outside)
+        return self._kind(verified).threshold(precision, prior_outside)
+
+    def _kind(self, verified: bool) -> Kind:
+        """Of answers that were verified or not; verified ones have what the other kind looks at, too."""
+        name = "verified" if verified and "verified" in self.kinds else "unverified"
+        if name not in self.kinds:
+            raise InputError(
+                "this calibration is of verified answers alone; keep the local features in the map"
+            )
+        return self.kinds[name]
+
+    def reliability(self, precision: float = PRECISION) -> dict[str, dict[str, Any]]:
+        """Of each kind of answers, by cross-validation with as many photos outside as were asked (`report`)."""
+        found = {}
+        for name, kind in self.kinds.items():
+            odds = np.concatenate([kind.right, kind.wrong, kind.strangers])
+            right = np.arange(len(odds)) < len(kind.right)
+            found[name] = report(_probability(odds), right, np.arange(len(odds)) < kind.inside, precision)
+        return found
 
     def to_dict(self) -> dict[str, Any]:
         """Plain json."""
-        curves = {
-            name: {
-                "columns": [EVIDENCE[column] for column in one.columns],
-                "knots": [knots.tolist() for knots in one.knots],
-                "slopes": [slopes.tolist() for slopes in one.slopes],
-                "start": one.start,
-            }
-            for name, one in self.curves.items()
-        }
         return {
             "format": FORMAT,
             "source": self.source,
-            "questions": self.questions,
-            "right": self.right,
-            "outside": self.outside,
-            "wrong_outside": self.wrong_outside,
-            "curves": curves,
             "facts": dict(self.facts),
+            "reliability": self.reliability(),
+            "kinds": {name: _kind_facts(kind) for name, kind in self.kinds.items()},
         }
 
     @classmethod
@@ -158,67 +200,80 @@ class Trust:
         try:
             if said["format"] != FORMAT:
                 raise InputError(f"a calibration of format {said['format']}; this version reads {FORMAT}")
-            curves = {str(name): _read_curves(one) for name, one in said["curves"].items()}
-            return cls(
-                curves,
-                float(said["outside"]),
-                float(said["wrong_outside"]),
-                int(said["questions"]),
-                int(said["right"]),
-                str(said["source"]),
-                dict(said["facts"]),
-            )
+            kinds = {str(name): _read_kind(one) for name, one in said["kinds"].items()}
+            return cls(kinds, str(said["source"]), dict(said["facts"]))
         except InputError:
             raise
         except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise InputError(f"not a calibration ({error}); build the map again") from None
 
 
-def goodness(values: Floats) -> Floats:
-    """(n, 4) evidence -> numbers of which more is better, and whose differences mean about the same everywhere."""
-    distance, ratio, spread, inliers = values.T
-    return np.stack(
-        [
-            -np.minimum(distance, 2.0),
-            -np.log(np.clip(ratio, 1e-2, 1e2)),
-            -np.log1p(np.minimum(spread, 1e7)),
-            np.log1p(inliers),
-        ],
-        axis=1,
-    )
+def goodness(evidence: Floats, column: str) -> Floats:
+    """(n,) a column of the evidence as a number of which more is better, and equal steps mean about the same."""
+    values = evidence[:, EVIDENCE.index(column)]
+    if column == "distance":
+        return -np.minimum(values, 2.0)
+    if column == "ratio":
+        return -np.log(np.clip(values, 1e-2, 1e2))
+    if column == "spread":
+        return -np.log1p(np.minimum(values, 1e7))
+    return np.log1p(values) if column == "inliers" else np.log(np.maximum(values, 1e-3))
 
 
 def report(
-    probabilities: Floats, right: Bools, inside: Bools, precision: float = PRECISION
+    probabilities: ArrayLike, right: ArrayLike, inside: ArrayLike, precision: float = PRECISION
 ) -> dict[str, Any]:
-    """What comes of these probabilities on questions with known answers; None for what does not exist.
+    """What comes of probabilities (n,) of answers of which is known whether they are right; None: does not exist.
 
-    "coverage": share of the photos in the map that are answered, and rightly, where answers are given from the
-    probability "accept" on, the lowest with this precision.
+    "accept" is the lowest probability from which on answers have this precision, "coverage" the share of the photos
+    in the map that are answered from there on, and rightly.
     """
-    curve = acceptance_curve(1 - probabilities[inside], right[inside], 1 - probabilities[~inside])
-    at = curve.threshold_for(precision)
-    found: dict[str, Any] = {
+    p, truth, known = np.asarray(probabilities), np.asarray(right, bool), np.asarray(inside, bool)
+    order = np.argsort(-p, kind="stable")
+    last = np.append(np.diff(p[order]) != 0, True)  # of equal ones all are accepted, or none
+    hits = np.cumsum(truth[order])
+    reached = np.flatnonzero(last & (hits >= precision * np.arange(1, len(p) + 1)))
+    count = int(reached[-1]) + 1 if len(reached) else 0
+    good = int(hits[count - 1]) if count else 0
+    met = wilson(good, count)
+    return {
+        "questions": len(p),
+        "inside": int(known.sum()),
+        "right": int(truth.sum()),
         "precision asked": precision,
-        "accept": 1 - at.distance if at.reached else None,
-        "precision": at.precision if at.reached else None,
-        "precision interval": [at.interval.low, at.interval.high] if at.reached else None,
-        "coverage": at.recall if at.reached else 0.0,
-        "ece": reliability(probabilities, right).ece,
-        "auroc": auroc(probabilities, right),
-        "right of those inside": wilson(int(right[inside].sum()), int(inside.sum())).value,
+        "accept": float(p[order[count - 1]]) if count else None,
+        "accepted": count,
+        "precision": met.value if count else None,
+        "precision interval": [met.low, met.high] if count else None,
+        "coverage": good / max(int(known.sum()), 1),
+        "ece": reliability(p, truth.astype(float)).ece,
+        "auroc": auroc(p, truth),
     }
-    return found
 
 
-def auroc(scores: Floats, right: Bools) -> float:
+def auroc(scores: ArrayLike, right: ArrayLike) -> float | None:
     """Chance that a right answer has a higher score than a wrong one; equal ones count half."""
     from scipy.stats import rankdata
 
-    hits, misses = int(right.sum()), int((~right).sum())
+    truth = np.asarray(right, dtype=bool)
+    hits, misses = int(truth.sum()), int((~truth).sum())
     if not hits or not misses:
-        return float("nan")
-    return float((rankdata(scores)[right].sum() - hits * (hits + 1) / 2) / (hits * misses))
+        return None
+    return float((rankdata(scores)[truth].sum() - hits * (hits + 1) / 2) / (hits * misses))
+
+
+def _refuse_no_share(prior_outside: float) -> None:
+    if not 0 <= prior_outside <= 1:
+        raise InputError(f"a share of {prior_outside:g} photos outside the map is none; give 0 to 1")
+
+
+def _probability(odds: Any) -> Any:
+    return 1.0 / (1.0 + np.exp(-np.clip(odds, -_SURE, _SURE)))
+
+
+def _verified(values: Floats) -> Bools:
+    verified: Bools = ~np.isnan(values[:, EVIDENCE.index("contrast")])
+    return verified
 
 
 def _questions(evidence: ArrayLike, right: ArrayLike, inside: ArrayLike) -> tuple[Floats, Bools, Bools]:
@@ -230,64 +285,85 @@ def _questions(evidence: ArrayLike, right: ArrayLike, inside: ArrayLike) -> tupl
         )
     if (truth & ~known).any():
         raise InputError("an answer to a photo that is not in the map cannot be right")
-    answered = np.isfinite(values[:, 0])  # nothing found needs no model
-    return values[answered], truth[answered], known[answered]
+    return values, truth, known
 
 
-def _held_out(values: Floats, truth: Bools, known: Bools, groups: NDArray[Any]) -> Floats:
-    """(n,) the probability that each question is given by a model of the others' groups."""
-    names, number = np.unique(groups, return_inverse=True)
-    fold = np.random.default_rng(0).permutation(len(names))[number] % FOLDS
-    found = np.full(len(values), truth.mean())
-    for one in range(FOLDS):
+def _fit_kind(name: str, values: Floats, truth: Bools, known: Bools, groups: NDArray[np.int64]) -> Kind:
+    columns = LOOKED_AT[name]
+    curves, held_out = _fit_curves(values, truth, columns), _held_out(values, truth, columns, groups)
+    parts = (truth, known & ~truth, ~known)
+    return Kind(curves, *(np.sort(held_out[part]) for part in parts))
+
+
+def _held_out(values: Floats, truth: Bools, columns: tuple[str, ...], groups: NDArray[np.int64]) -> Floats:
+    """(n,) log odds that each question is given by a model of other groups."""
+    fold = np.random.default_rng(0).permutation(int(groups.max()) + 1)[groups] % FOLDS
+    found = np.empty(len(values))
+    for one in np.unique(fold):
         rest = fold != one
-        try:
-            model = Trust._fitted(values[rest], truth[rest], known[rest], "map")
-        except CannotCalibrateError:
-            continue
-        found[~rest] = model.probability(values[~rest], float((~known).mean()))
+        found[~rest] = _fit_curves(values[rest], truth[rest], columns, least=1)(values[~rest])
     return found
 
 
 def _ramps(values: Floats, knots: Floats) -> Floats:
     """(n, k - 1) how far each value has come between one knot and the next, in [0, 1]."""
-    return np.clip((values[:, None] - knots[:-1]) / np.diff(knots), 0.0, 1.0)
+    ramps: Floats = np.clip((values[:, None] - knots[:-1]) / np.diff(knots), 0.0, 1.0)
+    return ramps
 
 
-def _fit_curves(good: Floats, truth: Bools, columns: tuple[int, ...]) -> Curves:
+def _fit_curves(values: Floats, truth: Bools, columns: tuple[str, ...], least: int = LEAST) -> Curves:
+    """The most likely curves that never fall, with a pull towards flat ones."""
     from scipy.optimize import minimize
 
-    knots = tuple(_knots(good[:, column]) for column in columns)
-    ramps = np.hstack([_ramps(good[:, column], at) for column, at in zip(columns, knots, strict=True)])
-    design = np.hstack([np.ones((len(ramps), 1)), ramps])
+    rights, wrongs = int(truth.sum()), int((~truth).sum())
+    if min(rights, wrongs) < least:
+        raise CannotCalibrateError(
+            f"{len(truth)} questions had {rights} right and {wrongs} wrong answers, and a calibration needs {least}"
+            " of each"
+        )
+    numbers = [goodness(values, column) for column in columns]
+    knots = tuple(_knots(column) for column in numbers)
+    ramps = [_ramps(column, at) for column, at in zip(numbers, knots, strict=True)]
+    design = np.hstack([np.ones((len(values), 1)), *ramps])
     sign = np.where(truth, 1.0, -1.0)
 
     def loss(weights: Floats) -> tuple[float, Floats]:
-        odds = sign * (design @ weights)
-        rest = weights[1:]
-        slope = -(sign / (1.0 + np.exp(np.clip(odds, -_SURE, _SURE)))) @ design
+        odds, rest = sign * (design @ weights), weights[1:]
+        slope = -(sign * _probability(-odds)) @ design
         slope[1:] += _RIDGE * rest
         return float(np.logaddexp(0.0, -odds).sum() + 0.5 * _RIDGE * rest @ rest), slope
 
-    free = [(None, None)] + [(0.0, None)] * ramps.shape[1]
+    free = [(None, None)] + [(0.0, None)] * (design.shape[1] - 1)
     found = minimize(loss, np.zeros(design.shape[1]), jac=True, bounds=free, method="L-BFGS-B").x
     ends = np.cumsum([len(at) - 1 for at in knots])[:-1]
     return Curves(columns, knots, tuple(np.split(found[1:], ends)), float(found[0]))
 
 
 def _knots(values: Floats) -> Floats:
-    """Where a curve may bend: at some quantiles of the values."""
-    at = np.unique(np.quantile(values, [0.02, 0.25, 0.5, 0.75, 0.98]))
+    at: Floats = np.unique(np.quantile(values, _BENDS))
     return at if len(at) > 1 else np.array([at[0], at[0] + 1.0])
 
 
-def _read_curves(said: Mapping[str, Any]) -> Curves:
-    columns = tuple(EVIDENCE.index(name) for name in said["columns"])
-    knots = tuple(np.array(one, dtype=np.float64) for one in said["knots"])
-    slopes = tuple(np.array(one, dtype=np.float64) for one in said["slopes"])
-    if not len(columns) == len(knots) == len(slopes) or any(
-        len(at) != len(rise) + 1 or (np.diff(at) <= 0).any() or (rise < 0).any()
-        for at, rise in zip(knots, slopes, strict=False)
-    ):
-        raise ValueError("its curves do not rise")
-    return Curves(columns, knots, slopes, float(said["start"]))
+def _kind_facts(kind: Kind) -> dict[str, Any]:
+    curves = kind.curves
+    return {
+        "columns": list(curves.columns),
+        "knots": [knots.tolist() for knots in curves.knots],
+        "slopes": [slopes.tolist() for slopes in curves.slopes],
+        "start": curves.start,
+        **{name: np.round(getattr(kind, name), 3).tolist() for name in ("right", "wrong", "strangers")},
+    }
+
+
+def _read_kind(said: Mapping[str, Any]) -> Kind:
+    knots, slopes = (
+        tuple(np.array(one, dtype=np.float64) for one in said[name]) for name in ("knots", "slopes")
+    )
+    columns = tuple(str(name) for name in said["columns"])
+    if not len(columns) == len(knots) == len(slopes) or not set(columns) <= set(EVIDENCE):
+        raise ValueError("its curves are not of the evidence")
+    for at, rise in zip(knots, slopes, strict=True):
+        if len(at) != len(rise) + 1 or not (np.diff(at) > 0).all() or not (rise >= 0).all():
+            raise ValueError("its curves do not rise")
+    parts = [np.sort(np.array(said[name], dtype=np.float64)) for name in ("right", "wrong", "strangers")]
+    return Kind(Curves(columns, knots, slopes, float(said["start"])), *parts)

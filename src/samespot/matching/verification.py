@@ -91,6 +91,8 @@ def looked_at(image: Tensor) -> Tensor:
     if image.dtype != torch.uint8 or image.ndim != 3 or image.shape[0] != 3:
         raise InputError(f"a photo must be uint8 RGB (3, h, w), not {image.dtype} {tuple(image.shape)}")
     size = looked_at_size(int(image.shape[1]), int(image.shape[2]))
+    if size[1] > image.shape[2]:  # what lies between pixels is kept
+        return torch.nn.functional.interpolate(image[None].float(), size=size, mode="bilinear")
     return Preprocessing(size=size).resize(image[None]).float()
 
 

@@ -1,0 +1,71 @@
+"""The order of candidates and the evidence for the first, worked out by hand."""
+
+import numpy as np
+import pytest
+
+from samespot.maps.evidence import BY_CHANCE, EVIDENCE, evidence_of
+
+HERE, THERE = (0.0, 0.0), (500.0, 0.0)
+
+
+def named(values):
+    return dict(zip(EVIDENCE, values, strict=True))
+
+
+def test_without_inliers_the_nearest_descriptor_is_first():
+    order, values = evidence_of([0.4, 0.5, 0.8], [HERE, (10, 0), THERE])
+    found = named(values)
+    assert order.tolist() == [0, 1, 2]
+    assert found["distance"] == 0.4
+    assert found["ratio"] == pytest.approx(
+        0.4 / 0.8
+    )  # the second stands beside the first, the third elsewhere
+    assert np.isnan(found["inliers"])
+    assert np.isnan(found["contrast"])
+
+
+def test_the_most_inliers_come_first_and_equal_ones_by_distance():
+    order, values = evidence_of(
+        [0.4, 0.5, 0.6, 0.7], [HERE, THERE, (900, 0), (1300, 0)], [20, 90, 20, np.nan]
+    )
+    assert order.tolist() == [1, 0, 2, 3]  # what was not verified comes last
+    found = named(values)
+    assert found["inliers"] == 90
+    assert found["distance"] == 0.5
+    assert found["contrast"] == pytest.approx(91 / 21)
+    assert found["ratio"] == pytest.approx(0.5 / 0.4)  # the first elsewhere is nearer by its descriptor
+
+
+def test_photos_of_one_place_speak_together_with_what_is_beyond_chance():
+    some, most = BY_CHANCE + 30, BY_CHANCE + 40
+    order, values = evidence_of([0.4, 0.5, 0.6], [THERE, HERE, (5, 0)], [most, some, some])
+    assert order.tolist() == [1, 2, 0]
+    assert named(values)["inliers"] == some + 30
+    below = BY_CHANCE - 1  # neighbours at the level of chance say nothing, however many
+    order, values = evidence_of([0.4, 0.5, 0.6], [THERE, HERE, (5, 0)], [below + 1, below, below])
+    assert order[0] == 0
+    assert named(values)["inliers"] == below + 1
+
+
+def test_few_inliers_are_no_contrast_where_nothing_lies_elsewhere():
+    _, values = evidence_of([0.4, 0.5], [HERE, (5, 0)], [6, 3])
+    assert named(values)["contrast"] == pytest.approx(7 / (BY_CHANCE + 1))
+
+
+def test_candidates_in_one_spot_have_no_spread_and_scattered_ones_have():
+    tight = named(evidence_of([0.4, 0.5, 0.6], [HERE, HERE, HERE])[1])["spread"]
+    wide = named(evidence_of([0.4, 0.4, 0.4, 0.4], [HERE, THERE, HERE, THERE])[1])["spread"]
+    assert tight == 0
+    assert wide == pytest.approx(250)
+
+
+def test_a_known_distance_elsewhere_counts_more_than_the_list():
+    assert named(evidence_of([0.4, 0.5], [HERE, HERE], elsewhere=0.8)[1])["ratio"] == pytest.approx(0.5)
+    assert named(evidence_of([0.4, 0.5], [HERE, HERE])[1])["ratio"] == pytest.approx(0.8)
+
+
+def test_nothing_found_is_no_evidence():
+    order, values = evidence_of([], np.zeros((0, 2)), [])
+    assert len(order) == 0
+    assert values.shape == (len(EVIDENCE),)
+    assert np.isposinf(values[0])

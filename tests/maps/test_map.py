@@ -1,0 +1,242 @@
+"""From a photo to an answer: the whole way, with the real network and the real local features, on made-up scenes."""
+
+import io
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import samespot
+from samespot.maps.answer import Answer, Trouble
+from samespot.maps.map import Map, open_map
+from samespot.maps.trust import Trust
+from samespot.places.table import Places
+from tests.maps.test_trust import questions
+
+SCENES, VIEWS = 12, 3
+SIDE = 40.0  # [m] between two scenes
+SHIFT = 12  # [pixels] between two views of a scene
+
+
+def scene(number, width=320, height=120):
+    """A wide wall of blocks of many sizes, unlike any other."""
+    dice = np.random.default_rng(number)
+    wall = Image.new("RGB", (width, height), tuple(int(c) for c in dice.integers(60, 200, 3)))
+    for _ in range(260):
+        x, y = int(dice.integers(0, width)), int(dice.integers(0, height))
+        size = int(dice.integers(3, 30)), int(dice.integers(3, 30))
+        wall.paste(tuple(int(c) for c in dice.integers(0, 256, 3)), (x, y, x + size[0], y + size[1]))
+    return wall
+
+
+def view(number, shift):
+    return scene(number).crop((80 + shift, 0, 240 + shift, 120))
+
+
+def known_trust():
+    """Of made-up questions: right answers have a contrast of about seven, wrong ones of one."""
+    both = [questions(), questions(seed=1, verified=False)]
+    return Trust.fit(*(np.concatenate(parts) for parts in zip(*both, strict=True)))
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory):
+    """A map of twelve scenes, three views each, headings as the views are shifted."""
+    folder = tmp_path_factory.mktemp("maps")
+    (folder / "photos").mkdir()
+    rows = []
+    for number in range(SCENES):
+        for at in range(VIEWS):
+            name = f"{number:02d}-{at}.png"
+            view(number, SHIFT * at).save(folder / "photos" / name)
+            rows.append((name, SIDE * number, 2.0 * at, 90.0 + 5 * at, f"walk{at}"))
+    columns = dict(
+        zip(("image", "easting", "northing", "heading", "sequence"), zip(*rows, strict=True), strict=True)
+    )
+    places = Places.build(folder / "photos", columns)
+    for number in range(SCENES + 2):
+        view(number, SHIFT + 5).save(folder / f"query{number:02d}.png")
+    with pytest.MonkeyPatch.context() as patch:
+        from samespot.maps import build
+
+        patch.setattr(build._Work, "_calibration", lambda self, generation: known_trust().to_dict())
+        samespot.build_map(places, out=folder / "map", within=15.0)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def there(real):
+    return open_map(real / "map", device="cpu")
+
+
+@pytest.fixture
+def quick():
+    """The real parts, unlike in the other tests of maps."""
+
+
+def test_every_query_finds_its_scene_and_knows_it(real, there):
+    answers = [there.locate(real / f"query{number:02d}.png") for number in range(SCENES)]
+    assert [round(one.position.easting / SIDE) for one in answers] == list(range(SCENES))
+    assert all(one.found and one.probability > 0.9 for one in answers)
+    assert all(one.matches[0].image.startswith(f"{n:02d}-") for n, one in enumerate(answers))
+
+
+def test_what_is_not_in_the_map_is_not_found(real, there):
+    for number in (SCENES, SCENES + 1):
+        answer = there.locate(real / f"query{number:02d}.png")
+        assert not answer.found
+        assert answer.probability < 0.2
+        assert str(answer).startswith(f"{real}/query{number}.png: not in this map")
+
+
+def test_an_answer_says_what_it_rests_on(real, there):
+    answer = there.locate(real / "query03.png", k=4, outside=0.25)
+    assert len(answer.matches) == 4
+    first = answer.matches[0]
+    assert first.verified > 40
+    assert 0.2 < first.overlap <= 1
+    assert 0 < first.distance < 1.2
+    assert first.position.easting == there.positions[first.row, 0]
+    assert (answer.radius, answer.outside, answer.calibration) == (15.0, 0.25, "map")
+    assert answer.matches[3].verified < first.verified / 2  # of another scene
+
+
+def test_the_heading_is_between_those_of_the_views_on_either_side(real, there):
+    # a shift to the right of five pixels of 160 is a turn of some two degrees
+    answer = there.locate(real / "query05.png")
+    match = answer.matches[0]
+    shift = SHIFT + 5 - SHIFT * int(match.image[3])
+    expected = match.heading + shift / 160 * 65
+    assert answer.heading == pytest.approx(expected, abs=1.5)
+
+
+def test_more_photos_outside_make_every_answer_less_likely(real, there):
+    likely = [there.locate(real / "query03.png", outside=share).probability for share in (0.01, 0.5, 0.99)]
+    assert likely[0] > likely[1] > likely[2]
+
+
+def test_a_photo_of_the_map_finds_itself(real, there):
+    answer = there.locate(real / "photos/07-1.png")
+    assert answer.matches[0].image == "07-1.png"
+    assert answer.matches[0].distance < 0.02
+    assert answer.found
+
+
+def test_however_a_photo_is_handed_over_the_answer_is_the_same(real, there):
+    path = real / "query02.png"
+    with Image.open(path) as image:
+        ways = [path.read_bytes(), np.asarray(image), image.copy()]
+    expected = there.locate(path)
+    for way in ways:
+        assert replace(there.locate(way), photo=str(path)) == expected
+
+
+def test_without_verification_nothing_is_verified(real, there):
+    answer = there.locate(real / "query02.png", verify=False)
+    assert all(match.verified is None and match.overlap is None for match in answer.matches)
+    assert answer.heading is None
+
+
+def test_many_photos_come_in_their_order_and_a_broken_one_does_not_stop_them(real, there, tmp_path):
+    (tmp_path / "broken.jpg").write_bytes(b"\xff\xd8\xff no photo")
+    asked = [real / "query01.png", tmp_path / "broken.jpg", real / "query04.png"]
+    one, two, three = there.locate_many(asked)
+    assert (one, three) == (there.locate(asked[0]), there.locate(asked[2]))
+    assert isinstance(two, Trouble)
+    assert "broken.jpg" in two.why
+
+
+def test_a_sequence_tells_a_place_that_one_photo_cannot(real, there):
+    walk = [real / f"query{number:02d}.png" for number in (3, 4, 5)]
+    blurred = Image.open(walk[1]).resize((10, 8)).resize((160, 120), Image.Resampling.BICUBIC)
+    alone = there.locate(np.asarray(blurred))
+    photos = [walk[0], np.asarray(blurred), walk[2]]
+    along = list(there.track(photos, speed=30.0, every=2.0))
+    assert along[0].found
+    assert along[2].found
+    assert [one.time for one in along] == [0.0, 2.0, 4.0]
+    assert along[1].probability >= alone.probability or abs(along[1].position.easting - 4 * SIDE) < SIDE
+    live = list(there.track(photos, speed=30.0, every=2.0, live=True))
+    assert [isinstance(one, Answer) for one in live] == [True] * 3
+    assert live[-1].probability <= 1.0
+
+
+def test_a_reader_keeps_its_generation_and_can_move_on(real, tmp_path, monkeypatch):
+    import shutil
+
+    from samespot.maps import build
+
+    monkeypatch.setattr(build._Work, "_calibration", lambda self, generation: known_trust().to_dict())
+    shutil.copytree(real / "map", tmp_path / "map")
+    old = open_map(tmp_path / "map", device="cpu")
+    assert old.newest() is old
+    (tmp_path / "more").mkdir()
+    view(SCENES, 0).save(tmp_path / "more/new.png")
+    more = Places.build(
+        tmp_path / "more", {"image": ["new.png"], "easting": [900.0], "northing": [0.0], "heading": [0.0]}
+    )
+    before = old.locate(real / f"query{SCENES}.png")
+    samespot.build_map(None, out=tmp_path / "map", add=[more])
+    assert old.locate(real / f"query{SCENES}.png") == before
+    new = old.newest()
+    assert len(new) == len(old) + 1
+    assert new.locate(real / f"query{SCENES}.png").matches[0].image.endswith("new.png")
+
+
+def test_several_threads_may_ask(real):
+    fresh = Map(open_map(real / "map").generation, "cpu")
+    photos = [real / f"query{number:02d}.png" for number in range(6)]
+    with ThreadPoolExecutor(6) as pool:
+        together = list(pool.map(fresh.locate, photos))
+    assert together == [fresh.locate(photo) for photo in photos]
+
+
+def run(*words, given=None):
+    command = [sys.executable, "-m", "samespot", *map(str, words)]
+    return subprocess.run(command, input=given, capture_output=True, check=False)
+
+
+def test_the_command_answers_about_a_photo_from_standard_input(real):
+    done = run("locate", real / "map", "-", "--json", "-", given=(real / "query06.png").read_bytes())
+    assert done.returncode == 0, done.stderr.decode()
+    told = json.loads(done.stdout)
+    assert told["found"] == 1
+    assert round(told["answers"][0]["position"]["easting"] / SIDE) == 6
+    assert b"within 15 m with a probability of" in done.stderr
+
+
+def test_the_command_refuses_in_one_line(real, tmp_path):
+    broken = tmp_path / "no.jpg"
+    broken.write_bytes(b"no photo")
+    for words, said in (
+        ((tmp_path / "nomap", real / "query00.png"), "no such folder"),
+        ((real / "photos", real / "query00.png"), "no map here"),
+        ((real / "map", tmp_path / "none.jpg"), "none.jpg: cannot read the image"),
+        ((real / "map", broken), "no.jpg: cannot decode the image"),
+        ((real / "map", real / "query00.png", "--speed", 3), "--speed has no effect without --sequence"),
+        ((real / "map", real / "query00.png", "--out", tmp_path / "a.txt"), "answers are written as .json"),
+        ((real / "map", real / "query00.png", "--outside", 1), "--outside 1 must be below 1"),
+    ):
+        done = run("locate", *words)
+        assert done.returncode == 2, (words, done)
+        lines = done.stderr.decode().strip().splitlines()
+        assert len(lines) == 1, lines
+        assert said in lines[0], lines
+
+
+def test_a_table_of_answers_has_every_photo(real, tmp_path, there):
+    from samespot.maps.results import write_answers
+
+    path = write_answers(there.locate_many([real / "photos"]), tmp_path / "answers.csv")
+    import pandas as pd
+
+    table = pd.read_csv(path)
+    assert len(table) == SCENES * VIEWS
+    assert table["found"].all()
+    assert [name[-8:] for name in table["match"]] == [name[-8:] for name in table["photo"]]
+    assert io.BytesIO(path.read_bytes()).readline().startswith(b"photo,found,probability")
