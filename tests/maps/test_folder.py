@@ -20,6 +20,7 @@ from samespot.maps.folder import open_generation
 from samespot.maps.own_model import load_own
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 @pytest.fixture

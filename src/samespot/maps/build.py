@@ -44,7 +44,6 @@ from samespot.maps.folder import FORMAT, ROW, Generation
 from samespot.maps.looking import Look, Looking, Vectors, finite, looks
 from samespot.maps.options import ContentOptions, KeptOptions, MapOptions
 from samespot.maps.segments import KEY, Described, Segment, bytes_by_array, read_array, write_segment
-from samespot.maps.trust import CannotCalibrateError
 from samespot.maps.whitened import Asked, whitening_for, write_vectors
 from samespot.model.loading import load_model
 from samespot.model.network import PlaceNet
@@ -324,10 +323,7 @@ class _Work:
             "segments": about,
             "calibration": None,
         }
-        try:
-            meta["calibration"] = self._calibration(files.mapped(self.folder, meta))
-        except CannotCalibrateError as error:
-            meta["uncalibrated"] = str(error)
+        meta["calibration"] = self._calibration(files.mapped(self.folder, meta))
         files.switch(self.folder, meta)
         files.sweep(self.folder)
         return files.mapped(self.folder, meta)
