@@ -185,3 +185,9 @@ def covered(photo: Keypoints, rows: NDArray[np.int64], cells: int = CELLS) -> fl
     height, width = photo.size
     at = np.floor(photo.xy[rows] / (width, height) * cells).astype(np.int64).clip(0, cells - 1)
     return len(np.unique(at[:, 0] * cells + at[:, 1])) / cells**2
+
+
+# Overlap of a query and its answer in the town of seed 3002, by the area that the explained keypoints cover: of a
+# tenth, a half and nine tenths of the answers it is lower (`python benchmarks/trust.py --overlap`).
+AREAS: tuple[float, ...] = ()
+OVERLAPS: tuple[tuple[float, float, float], ...] = ()
