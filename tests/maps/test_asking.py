@@ -7,11 +7,10 @@ import pytest
 import torch
 from PIL import Image
 
-from samespot.errors import InputError
 from samespot.maps import asking
 from samespot.maps.asking import ask, calibrate
 from samespot.maps.evidence import EVIDENCE
-from samespot.maps.trust import CannotCalibrateError, Trust
+from samespot.maps.trust import Trust
 from samespot.matching.keypoints import Keypoints
 from samespot.matching.verification import Agreement
 from samespot.places.table import Places
@@ -77,7 +76,7 @@ def test_verified_answers_are_those_with_most_inliers():
     keypoints = [held.keypoints(row) for row in rows]
     found = ask(held, held.vectors[:SPOTS], keypoints, Oracle(), excluded=out)
     truth = held.places.positions[:SPOTS, :2]
-    plain, verified = (one.right(held, truth, 25.0).mean() for one in (found.plain, found.verified))
+    plain, verified = ((one.off(held, truth) <= 25).mean() for one in (found.plain, found.verified))
     assert verified > plain + 0.1
     assert np.isnan(found.plain.evidence[:, CONTRAST]).all()
     assert not np.isnan(found.verified.evidence[:, CONTRAST]).any()
@@ -92,6 +91,7 @@ def test_a_map_learns_from_itself_whom_to_trust():
     kind = trust.kinds["verified"]
     assert len(kind.strangers) == 2 * SPOTS  # each photo was asked once with its surroundings taken out
     assert trust.reliability()["verified"]["auroc"] > 0.9
+    assert 0 < trust.facts["median error [m]"] < 9  # photos of a spot are up to 6 m apart each way
     sure, chance = np.array([[0.5, 0.5, 1.0, 80.0, 6.0], [1.2, 1.0, 800.0, 9.0, 0.8]])
     assert trust.probability(sure)[0] > 0.9
     assert trust.probability(chance)[0] < 0.2
@@ -146,8 +146,15 @@ def test_a_map_too_sparse_to_ask_itself_uses_the_models_calibration_and_says_so(
     assert "within 25 m" in trust.facts["why not of the map"]
     evidence = np.array([[0.5, 0.5, 1.0, 80.0, 6.0]])
     assert trust.probability(evidence) == Trust.from_dict(own).probability(evidence)
-    with pytest.raises(CannotCalibrateError, match="has no calibration"):
-        calibrate(lonely, model(), Oracle())
+
+
+def test_a_model_without_a_calibration_borrows_that_of_the_shipped_one_and_says_so():
+    trust = calibrate(Held(visits=1), model(), Oracle())
+    assert trust.source == "another model"
+    assert set(trust.kinds) == {"verified", "unverified"}
+    sure, chance = np.array([[0.5, 0.5, 1.0, 80.0, 6.0], [1.2, 1.0, 800.0, 9.0, 0.8]])
+    assert trust.probability(sure)[0] > 0.9
+    assert trust.probability(chance)[0] < 0.2
 
 
 def test_a_tiny_map_cannot_ask_itself():
@@ -157,8 +164,7 @@ def test_a_tiny_map_cannot_ask_itself():
         vectors=held.vectors[[0, 1, SPOTS, SPOTS + 1]],
         keypoints=held.keypoints,
     )
-    with pytest.raises(InputError, match="has no calibration"):
-        calibrate(few, model(), None)
+    assert calibrate(few, model(), None).source == "another model"
 
 
 def test_photos_are_changed_before_they_are_asked(tmp_path):

@@ -59,11 +59,6 @@ def test_candidates_in_one_spot_have_no_spread_and_scattered_ones_have():
     assert wide == pytest.approx(250)
 
 
-def test_a_known_distance_elsewhere_counts_more_than_the_list():
-    assert named(evidence_of([0.4, 0.5], [HERE, HERE], elsewhere=0.8)[1])["ratio"] == pytest.approx(0.5)
-    assert named(evidence_of([0.4, 0.5], [HERE, HERE])[1])["ratio"] == pytest.approx(0.8)
-
-
 def test_nothing_found_is_no_evidence():
     order, values = evidence_of([], np.zeros((0, 2)), [])
     assert len(order) == 0
