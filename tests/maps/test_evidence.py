@@ -59,8 +59,7 @@ def test_candidates_in_one_spot_have_no_spread_and_scattered_ones_have():
     assert wide == pytest.approx(250)
 
 
-def test_a_known_distance_elsewhere_counts_more_than_the_list():
-    assert named(evidence_of([0.4, 0.5], [HERE, HERE], elsewhere=0.8)[1])["ratio"] == pytest.approx(0.5)
+def test_the_last_stands_for_what_lies_elsewhere_where_nothing_does():
     assert named(evidence_of([0.4, 0.5], [HERE, HERE])[1])["ratio"] == pytest.approx(0.8)
 
 
