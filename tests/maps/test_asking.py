@@ -89,7 +89,7 @@ def test_a_map_learns_from_itself_whom_to_trust():
     assert trust.source == "map"
     assert trust.facts["how"] == "without the photos of its own sequence"
     kind = trust.kinds["verified"]
-    assert len(kind.strangers) == 2 * SPOTS  # each photo was asked once with its surroundings taken out
+    assert kind.strangers == 2 * SPOTS  # each photo was asked once with its surroundings taken out
     assert trust.reliability()["verified"]["auroc"] > 0.9
     assert 0 < trust.facts["median error [m]"] < 9  # photos of a spot are up to 6 m apart each way
     sure, chance = np.array([[0.5, 0.5, 1.0, 80.0, 6.0], [1.2, 1.0, 800.0, 9.0, 0.8]])
