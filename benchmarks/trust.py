@@ -31,7 +31,7 @@ from scipy.stats import spearmanr
 from sklearn.metrics import average_precision_score
 
 import samespot
-from samespot.files import write_json
+from samespot.files import write_whole
 from samespot.images.reading import read_image
 from samespot.maps.asking import Answers, Asked, ask, calibrate, model_trust
 from samespot.maps.evidence import EVIDENCE
@@ -51,7 +51,7 @@ from samespot.whitening.whitening import Whitening
 DIMS = 256
 PRECISION = 0.95
 REACH = 4.0  # times as far as an answer may be off, nothing shows the place any more
-HELD_OUT_TOWN, SHIPPED_TOWNS = 3001, (3002, 3003)  # the shipped model was trained on 2000 to 2005
+HELD_OUT_TOWN, SHIPPED_TOWNS = 3001, (3002,)  # the shipped model was trained on 2000 to 2005
 
 
 @dataclass(frozen=True)
@@ -254,7 +254,8 @@ def ship(folder: Path, cache: Path, seeds: tuple[int, ...]) -> dict[str, Any]:
     facts = {"how": f"queries of other visits in the towns {', '.join(map(str, seeds))}", "within": 25.0}
     trust = Trust.fit(*parts, groups=np.concatenate(groups), source="model", facts=facts)
     config = json.loads((folder / "config.json").read_text())
-    write_json(folder / "config.json", {**config, "calibration": trust.to_dict()})
+    text = json.dumps({**config, "calibration": trust.to_dict()}, indent=2)
+    write_whole(folder / "config.json", (text + "\n").encode())
     return trust.reliability()
 
 

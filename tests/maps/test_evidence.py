@@ -59,6 +59,10 @@ def test_candidates_in_one_spot_have_no_spread_and_scattered_ones_have():
     assert wide == pytest.approx(250)
 
 
+def test_the_last_stands_for_what_lies_elsewhere_where_nothing_does():
+    assert named(evidence_of([0.4, 0.5], [HERE, HERE])[1])["ratio"] == pytest.approx(0.8)
+
+
 def test_nothing_found_is_no_evidence():
     order, values = evidence_of([], np.zeros((0, 2)), [])
     assert len(order) == 0

@@ -78,9 +78,8 @@ def test_another_share_of_strangers_moves_the_odds_as_bayes_says(prior):
     assert reliability(p, right.astype(float)).ece < 0.03
     kind = trust.kinds["verified"]
     moved = np.log(p[0] / (1 - p[0])) - kind.curves(evidence[:1])[0]
-    wrong, strange = len(kind.wrong) / kind.inside, 1.0
-    there = (1 - prior) * (len(kind.right) / kind.inside) / ((1 - prior) * wrong + prior * strange)
-    before = len(kind.right) / (len(kind.wrong) + len(kind.strangers))
+    there = (1 - prior) * kind.right / ((1 - prior) * kind.wrong + prior * kind.inside)
+    before = kind.right / (kind.wrong + kind.strangers)
     assert moved == pytest.approx(np.log(there / before), abs=1e-6)
 
 

@@ -68,3 +68,16 @@ def test_another_pooling_keeps_the_weights(net):
     gem = net.with_pool("gem")
     assert (gem.descriptor_size, gem.whitening) == (1280, None)
     assert gem.with_pool("multi").digest() == net.digest()
+
+
+def test_it_tells_how_far_to_trust_it_and_keeps_that_when_saved(tmp_path):
+    from samespot.maps.trust import Trust
+
+    net = samespot.load_model(DEFAULT_MODEL)
+    net.save(tmp_path)
+    again = samespot.load_model(str(tmp_path))
+    assert again.calibration == net.calibration
+    trust = Trust.from_dict(again.calibration)
+    assert trust.source == "model"
+    assert {"verified", "unverified"} == set(trust.kinds)
+    assert all(one["ece"] < 0.05 for one in trust.reliability().values())

@@ -32,9 +32,9 @@ class IndexOptions(Options):
 
 @command(app, IndexOptions, ContentOptions, MapOptions, ReadOptions, PoseOptions)
 def index(typed: dict[str, Any]) -> Any:
-    """Make a map of photos, to be asked by `samespot locate`. Again, it brings the map up to date.
+    """Make a map of photos that `samespot locate` can be asked about; or bring one up to date.
 
-    Only photos that are new or changed are described; an interrupted run resumes where it left off.
+    Only photos that are new or changed are described. An interrupted run resumes where it left off.
     """
     ours, content, how, reading, pose = split(
         typed, IndexOptions, ContentOptions, MapOptions, ReadOptions, PoseOptions

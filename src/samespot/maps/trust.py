@@ -27,6 +27,8 @@ PRIOR_OUTSIDE = 0.5
 PRECISION = 0.95  # of the answers that are given
 LEAST = 20  # right answers and wrong ones: with fewer, nothing can be fitted
 FOLDS = 5
+KEPT = 100  # log odds of each kind of questions
+COUNTS = ("right", "wrong", "strangers")
 # What the curves look at. How far descriptors are apart, and how many inliers photos have by chance, changes with the
 # light; what changes less is how an answer compares with what lies elsewhere.
 LOOKED_AT = {"verified": ("ratio", "spread", "contrast"), "unverified": ("distance", "ratio", "spread")}
@@ -62,22 +64,26 @@ class Kind:
     """The model of one kind of answers, verified or not, and the questions that it comes from."""
 
     curves: Curves
-    right: Floats  # log odds of the right answers, each by a model that did not see it; ascending
-    wrong: Floats  # of the wrong ones to photos that are in the map
-    strangers: Floats  # of those to photos that are not
+    right: int  # right answers among the questions
+    wrong: int  # wrong ones to photos that are in the map
+    strangers: int  # those to photos that are not
+    odds: tuple[
+        Floats, Floats, Floats
+    ]  # log odds of each, by models that did not see them; of many a hundred, evenly
+    reliability: Mapping[str, Any]  # of the same (`report`)
 
     @property
     def inside(self) -> int:
-        return len(self.right) + len(self.wrong)
+        return self.right + self.wrong
 
     @property
     def questions(self) -> int:
-        return self.inside + len(self.strangers)
+        return self.inside + self.strangers
 
     @property
     def outside(self) -> float:
         """Share of the questions whose photo is not in the map."""
-        return len(self.strangers) / self.questions
+        return self.strangers / self.questions
 
     def moved(self, prior_outside: float) -> float:
         """By how much another share of photos outside moves the log odds.
@@ -86,25 +92,26 @@ class Kind:
         `gone` times.
         """
         there = (1 - prior_outside) / (1 - self.outside)
-        gone = prior_outside / self.outside if len(self.strangers) else 0.0
-        wrong = there * len(self.wrong) + gone * len(self.strangers)
+        gone = prior_outside / self.outside if self.strangers else 0.0
+        wrong = there * self.wrong + gone * self.strangers
         if there == 0:
             return -np.inf
-        return float(np.log(there * (len(self.wrong) + len(self.strangers)) / wrong)) if wrong else np.inf
+        return float(np.log(there * (self.wrong + self.strangers) / wrong)) if wrong else np.inf
 
     def threshold(self, precision: float, prior_outside: float) -> float | None:
         """The lowest probability from which on answers are right so often; None where no answer is so sure."""
-        there, gone = 1 - prior_outside, prior_outside
-        odds = np.unique(np.concatenate([self.right, self.wrong, self.strangers]))
-        hits, misses, strange = (
-            len(part) - np.searchsorted(part, odds) for part in (self.right, self.wrong, self.strangers)
+        there = 1 - prior_outside
+        at = np.unique(np.concatenate(self.odds))
+        shares = (  # of each that are accepted from there on
+            1 - np.searchsorted(part, at) / max(len(part), 1) for part in self.odds
         )
-        good = there * hits / self.inside
-        given = good + there * misses / self.inside + gone * strange / max(len(self.strangers), 1)
+        hits, misses, strange = shares
+        good = there * hits * self.right / self.inside
+        given = good + there * misses * self.wrong / self.inside + prior_outside * strange
         enough = np.flatnonzero(good >= precision * given)
         if not len(enough):
             return None
-        return float(_probability(odds[enough[0]] + self.moved(prior_outside)))
+        return float(_probability(at[enough[0]] + self.moved(prior_outside)))
 
 
 @dataclass(frozen=True)
@@ -175,14 +182,9 @@ class Trust:
             )
         return self.kinds[name]
 
-    def reliability(self, precision: float = PRECISION) -> dict[str, dict[str, Any]]:
-        """Of each kind of answers, by cross-validation with as many photos outside as were asked (`report`)."""
-        found = {}
-        for name, kind in self.kinds.items():
-            odds = np.concatenate([kind.right, kind.wrong, kind.strangers])
-            right = np.arange(len(odds)) < len(kind.right)
-            found[name] = report(_probability(odds), right, np.arange(len(odds)) < kind.inside, precision)
-        return found
+    def reliability(self) -> dict[str, dict[str, Any]]:
+        """Of each kind of answers, by cross-validation, with as many photos outside as were asked (`report`)."""
+        return {name: dict(kind.reliability) for name, kind in self.kinds.items()}
 
     def to_dict(self) -> dict[str, Any]:
         """Plain json."""
@@ -190,7 +192,6 @@ class Trust:
             "format": FORMAT,
             "source": self.source,
             "facts": dict(self.facts),
-            "reliability": self.reliability(),
             "kinds": {name: _kind_facts(kind) for name, kind in self.kinds.items()},
         }
 
@@ -291,8 +292,17 @@ def _questions(evidence: ArrayLike, right: ArrayLike, inside: ArrayLike) -> tupl
 def _fit_kind(name: str, values: Floats, truth: Bools, known: Bools, groups: NDArray[np.int64]) -> Kind:
     columns = LOOKED_AT[name]
     curves, held_out = _fit_curves(values, truth, columns), _held_out(values, truth, columns, groups)
-    parts = (truth, known & ~truth, ~known)
-    return Kind(curves, *(np.sort(held_out[part]) for part in parts))
+    parts = [held_out[part] for part in (truth, known & ~truth, ~known)]
+    said = report(_probability(held_out), truth, known)
+    right, wrong, strangers = (len(part) for part in parts)
+    return Kind(curves, right, wrong, strangers, (_drawn(parts[0]), _drawn(parts[1]), _drawn(parts[2])), said)
+
+
+def _drawn(odds: Floats) -> Floats:
+    """In order, and of many a hundred that stand for all."""
+    if len(odds) <= KEPT:
+        return np.sort(odds)
+    return np.quantile(odds, (np.arange(KEPT) + 0.5) / KEPT)
 
 
 def _held_out(values: Floats, truth: Bools, columns: tuple[str, ...], groups: NDArray[np.int64]) -> Floats:
@@ -351,7 +361,9 @@ def _kind_facts(kind: Kind) -> dict[str, Any]:
         "knots": [knots.tolist() for knots in curves.knots],
         "slopes": [slopes.tolist() for slopes in curves.slopes],
         "start": curves.start,
-        **{name: np.round(getattr(kind, name), 3).tolist() for name in ("right", "wrong", "strangers")},
+        **{name: getattr(kind, name) for name in COUNTS},
+        "odds": [np.round(part, 3).tolist() for part in kind.odds],
+        "reliability": dict(kind.reliability),
     }
 
 
@@ -365,5 +377,7 @@ def _read_kind(said: Mapping[str, Any]) -> Kind:
     for at, rise in zip(knots, slopes, strict=True):
         if len(at) != len(rise) + 1 or not (np.diff(at) > 0).all() or not (rise >= 0).all():
             raise ValueError("its curves do not rise")
-    parts = [np.sort(np.array(said[name], dtype=np.float64)) for name in ("right", "wrong", "strangers")]
-    return Kind(Curves(columns, knots, slopes, float(said["start"])), *parts)
+    right, wrong, strangers = (int(said[name]) for name in COUNTS)
+    first, second, third = (np.sort(np.array(part, dtype=np.float64)) for part in said["odds"])
+    curves = Curves(columns, knots, slopes, float(said["start"]))
+    return Kind(curves, right, wrong, strangers, (first, second, third), dict(said["reliability"]))
