@@ -33,9 +33,9 @@ CELLS = 8  # along each side of a photo: which of them matches cover is counted
 LEAST = 5  # matches: one more than any homography goes through
 WITHIN = 8.0  # [pixels] of the photo as it was looked at that a match may be off the geometry
 TRIES = 500  # geometries that are tried at most
-# How much a query and its answer share in the town of seed 3002, by the area that the explained keypoints cover: a tenth,
-# a half and nine tenths of the answers share less (`python benchmarks/trust.py --overlap`). In another town the overlap
-# lies between the tenths for 80 % of the answers.
+# How much a query and its answer share in the town of seed 3002, by the area that the explained keypoints cover: of
+# a tenth, a half and nine tenths of the answers it is less (`python benchmarks/trust.py --overlap`). In another town
+# the overlap lies between the tenths for 80 % of the answers.
 AREAS = (0.094, 0.109, 0.156, 0.203, 0.25, 0.297, 0.375, 0.438)
 LESS = (0.0, 0.0, 0.0, 0.47, 0.54, 0.56, 0.65, 0.73)
 HALF = (0.4, 0.4, 0.49, 0.61, 0.67, 0.72, 0.77, 0.8)
