@@ -3,8 +3,8 @@
     python benchmarks/locate.py [--photos 10000] [--json FILE] [--tiny]
 
 The map is a real one of some photos of a town, 480 × 640. Its rows are repeated, each descriptor slightly changed,
-until it has as many as asked for. Goals on two cores: 150 ms without and 400 ms with verification of 20 candidates; cold, in
-a new process, under 3 s besides the imports.
+until it has as many as asked for. Goals on two cores: 150 ms without and 400 ms with verification of 20 candidates;
+cold, in a new process, under 3 s besides the imports.
 """
 
 from __future__ import annotations

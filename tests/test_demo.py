@@ -8,6 +8,7 @@ import pytest
 
 from samespot.demo import RECIPES, demo_options, labelled, run_demo, training_photos, whitened_sizes
 from samespot.evaluation.results import Evaluation
+from samespot.maps.map import open_map
 from samespot.places.table import Places
 
 SMALL = {"visits": 2, "photos_per_visit": 90, "steps": 3}
@@ -93,6 +94,21 @@ def test_the_report_holds_both_runs_and_needs_no_network(demo):
     assert not re.search(r"<(script|link|img|iframe)[^>]+(src|href)=.http", page)
     assert "connect-src 'none'" in page or "default-src 'none'" in page
     assert (out / "report.html").stat().st_size < 15_000_000
+
+
+def test_the_map_is_of_streets_that_were_not_learned_and_answers_about_them(demo):
+    out, result, _, _ = demo
+    photos = Places.read(out / "town" / "places.csv")
+    there = open_map(result.map)
+    assert set(there.generation.places.table["image"]) == set(photos.of_split("map").table["image"])
+    example = result.example
+    assert example.photo in photos.of_split("query").images
+    assert there.locate(example.photo) == example.answer
+    row = photos.images.index(example.photo)
+    true = photos.centres[row, :2]
+    assert example.error == pytest.approx(
+        np.hypot(example.answer.position.easting - true[0], example.answer.position.northing - true[1])
+    )
 
 
 def test_labels_of_other_photos_are_made_anew(demo, tmp_path):

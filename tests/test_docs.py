@@ -63,6 +63,7 @@ def folder(tmp_path_factory):
         time=[f"15:{i % 60:02d}" for i in range(len(parts))],
     )
     write_photos(here / "photos")
+    shutil.copy(here / "photos" / "07.jpg", here / "query.jpg")
     write_msls(here / "MSLS")
     write_seven_scenes(here / "7scenes")
     return here

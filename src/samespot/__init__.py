@@ -7,10 +7,12 @@ from typing import Any
 
 # name -> module; imported on first use, so that `import samespot` and `samespot --help` stay instant
 _PUBLIC = {
+    "Answer": "samespot.maps.answer",
     "Descriptors": "samespot.retrieval.descriptors",
     "Evaluation": "samespot.evaluation.results",
     "GeneralizedContrastiveLoss": "samespot.training.loss",
     "InputError": "samespot.errors",
+    "Map": "samespot.maps.map",
     "PairLabels": "samespot.overlap.labels",
     "PlaceNet": "samespot.model.network",
     "Places": "samespot.places.table",
@@ -30,6 +32,7 @@ _PUBLIC = {
     "list_models": "samespot.model.catalogue",
     "list_protocols": "samespot.evaluation.protocols",
     "load_model": "samespot.model.loading",
+    "open_map": "samespot.maps.map",
     "open_places": "samespot.places.catalogue",
     "recall_at_k": "samespot.evaluation.metrics",
     "report": "samespot.figures.report",

@@ -1,6 +1,7 @@
-"""The demo: a town is built, labelled and learned, once with binary labels and once with graded ones.
+"""The demo: a town is built, labelled and learned, once with binary labels and once with graded ones; and asked.
 
     town -> labels -> train binary and graded from the same start -> describe, whiten, evaluate -> report.html
+         -> a map of streets that neither has seen -> where was this photo taken?
 
 Every stage leaves a folder that the next call finds, so an interrupted demo resumes where it left off.
 """
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from samespot.evaluation.cases import Case
     from samespot.evaluation.compare import Comparison
     from samespot.evaluation.results import Evaluation
+    from samespot.maps.answer import Answer
     from samespot.training.options import TrainingOptions
     from samespot.training.sets import LabelledSet
 
@@ -33,6 +35,7 @@ NEAR, TURNED = 15.0, 40.0  # [m], [deg]
 STEPS, PAIRS = 120, 32
 WHITEN = (32, 128, 256)
 SHOWN_DIMS = 128
+TRIED = 10  # queries that are asked, until one is found
 # The paper's batches, at a rate that suits few steps; start, rate, steps and number of pairs are the same: the labels
 # differ, and with them the negatives that can be drawn. Other rates are in benchmarks/town_training.py.
 RATE = 1.0
@@ -41,10 +44,21 @@ Stage = Callable[[str], None]
 
 
 @dataclass(frozen=True)
+class Example:
+    """A photo that a map was asked about, and how far [m] the answer is from where it was taken."""
+
+    photo: Path
+    answer: Answer
+    error: float
+
+
+@dataclass(frozen=True)
 class DemoResult:
     evaluations: dict[str, Evaluation]
     differences: dict[str, Comparison]  # graded - binary, by descriptor
     report: Path
+    map: Path
+    example: Example
     files: list[Path]
 
 
@@ -81,12 +95,44 @@ def run_demo(
     for name in RECIPES:
         begin(f"Evaluating the {name} model on streets it has not seen")
         evaluations[name] = evaluate_one(out / name, out / "town", cases, progress)
+    begin("Making a map of those streets, with the model that comes with samespot")
+    map_of_town(photos, out / "map", progress)
+    example = located(photos, out / "map")
     begin("Writing the report")
     differences = {name: _difference(evaluations, name) for name in shown(evaluations["graded"])}
     runs = [out / name for name in RECIPES]
     report = write_report(runs, out / "report.html", title="samespot: the demo", progress=progress)
-    folders = [out / name for name in ("town", "labels", *RECIPES)]
-    return DemoResult(evaluations, differences, report, [*folders, report])
+    folders = [out / name for name in ("town", "labels", *RECIPES, "map")]
+    return DemoResult(evaluations, differences, report, out / "map", example, [*folders, report])
+
+
+def map_of_town(photos: Places, out: Path, progress: Progress | None) -> None:
+    """The streets that are evaluated on, as photos with GPS and compass tell them; again, nothing is done twice."""
+    from samespot.maps.build import build_map
+
+    build_map(photos.of_split("map"), out=out, progress=progress)
+
+
+def located(photos: Places, folder: Path) -> Example:
+    """The first query that the map finds, of some; where it finds none, the one that it is most sure of."""
+    import numpy as np
+
+    from samespot.maps.map import open_map
+
+    asked, there = photos.of_split("query"), open_map(folder)
+    chosen: tuple[int, Answer] | None = None
+    for row in range(0, len(asked), max(1, len(asked) // TRIED)):
+        answer = there.locate(asked.images[row])
+        if chosen is None or answer.probability > chosen[1].probability:
+            chosen = row, answer
+        if answer.found:
+            break
+    assert chosen is not None
+    row, answer = chosen
+    assert answer.position is not None
+    truth = asked.centres[row, :2]  # the town knows it exactly, its GPS does not
+    error = float(np.hypot(answer.position.easting - truth[0], answer.position.northing - truth[1]))
+    return Example(asked.images[row], answer, error)
 
 
 def shown(evaluation: Evaluation) -> list[str]:

@@ -59,6 +59,7 @@ def test_every_hint_in_the_source_names_a_command_and_flags_that_exist(hints):
         ("evaluate", "evaluate"),
         ("evaluate", "report"),
         ("label", "train"),
+        ("maps", "locate"),
         ("places", "split"),
         ("places", "label"),
         ("town", "label"),

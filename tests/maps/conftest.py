@@ -39,14 +39,15 @@ def net():
     return small.eval()
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def quick(monkeypatch, one_thread):
     """No XFeat, and no map asks itself: what is stored and what changes is in question here."""
     from samespot.maps import build
     from samespot.matching import verification
 
     monkeypatch.setattr(verification, "verifier_named", lambda name, count, device: FirstPixels(count))
-    monkeypatch.setattr(build._Work, "_calibration", lambda self, generation: None)
+    told = {"source": "model", "facts": {"why not of the map": "nobody asked it"}}
+    monkeypatch.setattr(build._Work, "_calibration", lambda self, generation: told)
 
 
 def _dms(angle):

@@ -167,7 +167,8 @@ def test_a_tiny_map_cannot_ask_itself():
     assert calibrate(few, model(), None).source == "another model"
 
 
-def test_photos_are_changed_before_they_are_asked(tmp_path):
+def test_photos_are_changed_before_they_are_asked(tmp_path, monkeypatch):
+    monkeypatch.setattr(asking.os, "cpu_count", lambda: 1)  # one thread: one after the other
     held = Held(root=tmp_path)
     rng = np.random.default_rng(0)
     pixels = {name: rng.integers(0, 255, (24, 32, 3), dtype=np.uint8) for name in held.places.table["image"]}

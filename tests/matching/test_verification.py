@@ -174,4 +174,4 @@ def test_aliked_answers_in_the_same_way():
     agreed, chance = aliked.verify(query, [same, other])
     assert len(query) <= 128
     assert agreed.inliers > 3 * max(chance.inliers, 5)
-    assert aliked.facts()["matcher"] == "aliked" in MATCHERS
+    assert aliked.name == "aliked" in MATCHERS

@@ -14,14 +14,14 @@ from samespot.cli.app import app
 __all__ = ["app", "run"]
 for _group in (
     "town",
+    "maps",
+    "locate",
     "label",
     "places",
     "train",
     "evaluate",
     "report",
     "models",
-    "maps",
-    "locate",
 ):  # in the order of the help
     import_module(f"samespot.cli.{_group}")
 INTERRUPTED = 130  # exit code after Ctrl-C, as of shells

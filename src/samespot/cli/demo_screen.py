@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rich.box import SIMPLE
 from rich.table import Table
 
+from samespot.cli.answer_screen import answer_page
 from samespot.cli.console import err, files_written, out, plain, progress_bar
 from samespot.cli.evaluation_screen import verdict
 from samespot.progress import Progress
@@ -44,7 +47,8 @@ def stages() -> Iterator[tuple[Callable[[str], None], Progress]]:
 
 
 def demo_screen(result: DemoResult) -> None:
-    """Recall of both models with intervals, their difference, and the report's path."""
+    """A photo that was located, recall of both models with intervals, their difference, and what to open and ask."""
+    _located(result)
     table = Table(
         title="Streets that neither model has seen", title_justify="left", title_style="bold", box=SIMPLE
     )
@@ -66,6 +70,18 @@ def demo_screen(result: DemoResult) -> None:
     out.print("  [dim]in percent, with 95 % intervals; one seed; whitened on the training streets[/]\n")
     files_written(result.files[:-1])
     out.print(f"\n[bold]Open[/] {plain(str(result.report.absolute()))}", highlight=False, soft_wrap=True)
+    ask = shlex.join(["samespot", "locate", str(result.map), str(result.example.photo)])
+    out.print(f"[bold]Ask[/]  {plain(ask)}", highlight=False, soft_wrap=True)
+
+
+def _located(result: DemoResult) -> None:
+    answer = result.example.answer
+    out.print("\n[bold]Where was this photo taken?[/]")
+    answer_page(replace(answer, matches=answer.matches[:3]))
+    found = "the answer" if answer.found else "the best guess"
+    out.print(
+        f"  In truth, {found} is {result.example.error:.0f} m from where it was taken.\n", highlight=False
+    )
 
 
 def _label(what: str, variant: Variant) -> str:

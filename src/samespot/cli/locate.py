@@ -11,7 +11,7 @@ from samespot.cli import console
 from samespot.cli.app import app
 from samespot.cli.bridge import Failed, command
 from samespot.errors import InputError
-from samespot.maps.options import LocateOptions, TrackOptions
+from samespot.maps.options import SEQUENCES, LocateOptions, TrackOptions
 from samespot.options import Options, ineffective, option, split
 
 if TYPE_CHECKING:
@@ -37,8 +37,11 @@ class AskOptions(Options):
         False,
         "The photos are one sequence, in their order: each helps with the others. A video is one.",
         switch=True,
+        panel=SEQUENCES,
     )
-    device: str = option("auto", "Where the network runs: cpu, cuda, or one GPU as cuda:1.")
+    device: str = option(
+        "auto", "Where the network runs: cpu, cuda, or one GPU as cuda:1. auto: a GPU where there is one."
+    )
 
 
 @command(app, AskOptions, LocateOptions, TrackOptions)

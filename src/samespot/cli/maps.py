@@ -32,9 +32,9 @@ class IndexOptions(Options):
 
 @command(app, IndexOptions, ContentOptions, MapOptions, ReadOptions, PoseOptions)
 def index(typed: dict[str, Any]) -> Any:
-    """Make a map of photos, to be asked by `samespot locate`. Again, it brings the map up to date.
+    """Make a map of photos that `samespot locate` can be asked about; or bring one up to date.
 
-    Only photos that are new or changed are described; an interrupted run resumes where it left off.
+    Only photos that are new or changed are described. An interrupted run resumes where it left off.
     """
     ours, content, how, reading, pose = split(
         typed, IndexOptions, ContentOptions, MapOptions, ReadOptions, PoseOptions
@@ -109,15 +109,16 @@ def _unread(built: Built) -> list[str]:
     ]
 
 
+_WHOSE = {"model": "its model, found elsewhere", "another model": "samespot-lite, found elsewhere"}
+
+
 def _trust_lines(meta: dict[str, Any]) -> list[str]:
     """What is known of how far to trust answers of this map."""
     calibration = meta["calibration"]
-    if calibration is None:
-        return [f"answers will have no probability: {meta.get('uncalibrated', 'never calibrated')}"]
     facts = calibration["facts"]
     if calibration["source"] != "map":
-        why = facts.get("why not of the map", "too few photos")
-        return [f"the map cannot calibrate itself ({why}); answers rest on the model's calibration"]
+        why, whose = facts.get("why not of the map", "too few photos"), _WHOSE[calibration["source"]]
+        return [f"the map cannot calibrate itself ({why}); its probabilities are those of {whose}"]
     asked = f"{calibration['questions']:,} questions to its own photos, {facts.get('asked', 'held out')}"
     found = f"{facts['coverage']:.0%} of those in the map are answered at a precision of {facts['precision asked']:.0%}"
     return [f"{asked}: {found}; calibration error {facts['ece']:.2f}"]

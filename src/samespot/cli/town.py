@@ -23,7 +23,7 @@ class DemoOptions(Options):
 
 @command(app, DemoOptions)
 def demo(typed: dict[str, Any]) -> Any:
-    """Build a town, label it, train with binary and with graded labels, evaluate, and write a report.
+    """Build a town, label it, train with binary and with graded labels, evaluate, ask a map of it, and write a report.
 
     An interrupted demo resumes where it left off.
     """
@@ -44,7 +44,8 @@ def demo(typed: dict[str, Any]) -> Any:
     demo_screen(result)
     facts = {name: one.to_dict() for name, one in result.evaluations.items()}
     differences = {name: one.to_dict() for name, one in result.differences.items()}
-    return {"evaluations": facts, "graded - binary": differences}
+    example = {"error": result.example.error, **result.example.answer.to_dict()}
+    return {"evaluations": facts, "graded - binary": differences, "located": example}
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,11 @@ asked in other light and by other cameras: the photos are changed before they ar
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +23,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from samespot.devices import one_torch_thread
 from samespot.errors import InputError
 from samespot.images.reading import read_image
 from samespot.maps.candidates import LISTED, VERIFIED, Candidates, Held, candidates_of
@@ -231,16 +235,22 @@ def _changed(
     if describe is None:
         return vectors, keypoints
     changes = draw_augmentation(seed, 0, len(rows), STRENGTH, CROP)
-    for number, path in enumerate(held.places.select(rows).images):
+
+    def look(number: int, path: Path) -> tuple[NDArray[Any], Keypoints | None] | None:
         try:
             image = read_image(path)
         except InputError:
-            continue
+            return None
         other = changes[np.array([number])](image[None]).round().to(torch.uint8)[0]
-        vectors[number] = describe(other)
-        if verifier is not None:
-            keypoints[number] = verifier.extract(other)
-        tell("changing photos to ask", number + 1, len(rows))
+        return describe(other), None if verifier is None else verifier.extract(other)
+
+    tick = counting(tell, "changing photos to ask", len(rows))
+    paths = held.places.select(rows).images
+    with one_torch_thread(), ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="photos") as pool:
+        for number, looked in enumerate(pool.map(look, range(len(paths)), paths)):
+            if looked is not None:
+                vectors[number], keypoints[number] = looked
+            tick(1)
     return vectors, keypoints
 
 

@@ -43,8 +43,7 @@ from samespot.maps.contents import (
 from samespot.maps.folder import FORMAT, ROW, Generation
 from samespot.maps.looking import Look, Looking, Vectors, finite, looks
 from samespot.maps.options import ContentOptions, KeptOptions, MapOptions
-from samespot.maps.segments import Described, Segment, write_segment
-from samespot.maps.trust import CannotCalibrateError
+from samespot.maps.segments import KEY, Described, Segment, bytes_by_array, read_array, write_segment
 from samespot.maps.whitened import Asked, whitening_for, write_vectors
 from samespot.model.loading import load_model
 from samespot.model.network import PlaceNet
@@ -255,8 +254,7 @@ class _Work:
 
     def finish(self, contents: Contents, begun: float) -> Built:
         """Describe what is not described yet, and make a generation of it all, unless nothing changed."""
-        there = files.segments_there(self.folder)
-        known = {key: (name, row) for name, one in there.items() for row, key in enumerate(one.keys)}
+        known = files.photos_there(self.folder)
         todo = np.array(
             [row for row, key in enumerate(contents.keys) if key.tobytes() not in known], dtype=np.int64
         )
@@ -304,7 +302,7 @@ class _Work:
         written, whitening = files.write_generation(
             self.folder, number, contents.places.table, rows, about, contents.left_out, fill
         )
-        width = segments[0].descriptors.shape[1]
+        width = int(self.net.descriptor_size)
         dims = width if whitening is None else whitening.rank
         meta = {
             **_facts(contents),
@@ -325,10 +323,7 @@ class _Work:
             "segments": about,
             "calibration": None,
         }
-        try:
-            meta["calibration"] = self._calibration(files.mapped(self.folder, meta))
-        except CannotCalibrateError as error:
-            meta["uncalibrated"] = str(error)
+        meta["calibration"] = self._calibration(files.mapped(self.folder, meta))
         files.switch(self.folder, meta)
         files.sweep(self.folder)
         return files.mapped(self.folder, meta)
@@ -469,7 +464,7 @@ def _put_together(folder: Path, contents: Contents, known: dict[bytes, tuple[str
 
 def _lying(
     folder: Path, contents: Contents, known: Mapping[bytes, tuple[str, int]]
-) -> tuple[NDArray[Any], list[Segment], list[dict[str, Any]]]:
+) -> tuple[NDArray[Any], list[Path], list[dict[str, Any]]]:
     """Where each photo lies, in which segments, and what meta.json says of these."""
     where = [known[key.tobytes()] for key in contents.keys]
     used = sorted({name for name, _ in where})
@@ -478,18 +473,28 @@ def _lying(
     rows["segment"] = [number[name] for name, _ in where]
     rows["row"] = [row for _, row in where]
     rows["source"], rows["key"] = contents.source, contents.keys
-    segments = [Segment(folder / files.SEGMENTS / name) for name in used]
+    segments = [folder / files.SEGMENTS / name for name in used]
+    counts = np.bincount(rows["segment"], minlength=len(used))
     about = [
-        {"file": one.path.name, "photos": len(one), "bytes": one.path.stat().st_size} for one in segments
+        {"file": path.name, "photos": _length(path), "used": int(count), "bytes": path.stat().st_size}
+        for path, count in zip(segments, counts, strict=True)
     ]
     return rows, segments, about
 
 
-def _plain(segments: Sequence[Segment], rows: NDArray[Any]) -> NDArray[np.float16]:
-    found = np.empty((len(rows), segments[0].descriptors.shape[1]), dtype=np.float16)
+def _length(path: Path) -> int:
+    return bytes_by_array(path)["keys"] // KEY
+
+
+def _plain(segments: Sequence[Path], rows: NDArray[Any]) -> NDArray[np.float16]:
+    """Descriptors of these rows, read from the files of the segments."""
+    found: NDArray[np.float16] | None = None
     for number in np.unique(rows["segment"]):
-        mine = rows["segment"] == number
-        found[mine] = segments[number].descriptors[rows["row"][mine]]
+        mine, there = rows["segment"] == number, read_array(segments[number], "descriptors")
+        if found is None:
+            found = np.empty((len(rows), there.shape[1]), dtype=np.float16)
+        found[mine] = there[rows["row"][mine]]
+    assert found is not None
     return found
 
 
@@ -534,7 +539,7 @@ def _bounds(places: Places) -> dict[str, list[float]]:
     return {name: [float(values.min()), float(values.max())] for name, values in bounds.items()}
 
 
-def _bytes_per_photo(segments: Sequence[Segment], dims: int) -> dict[str, float]:
+def _bytes_per_photo(segments: Sequence[Path], dims: int) -> dict[str, float]:
     """By what they are for; the table of places comes on top."""
     names = {
         "plain descriptors": ("descriptors",),
@@ -542,10 +547,10 @@ def _bytes_per_photo(segments: Sequence[Segment], dims: int) -> dict[str, float]
         "local features": ("xy", "local", "keypoint_starts", "sizes"),
         "keys": ("keys",),
     }
-    count = sum(len(one) for one in segments)
-    sizes = {
-        what: sum(one.arrays[name].nbytes for one in segments for name in arrays if name in one.arrays)
-        / count
+    sizes = [bytes_by_array(path) for path in segments]
+    count = sum(one["keys"] for one in sizes) // KEY
+    each = {
+        what: sum(one.get(name, 0) for one in sizes for name in arrays) / count
         for what, arrays in names.items()
     }
-    return {"descriptors": 2.0 * dims, **{what: round(size, 1) for what, size in sizes.items()}}
+    return {"descriptors": 2.0 * dims, **{what: round(size, 1) for what, size in each.items()}}

@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from samespot.errors import InputError
 from samespot.files import disk_errors, locked, read_json, whole_folder, write_json
-from samespot.maps.segments import KEY, SUFFIX, Segment
+from samespot.maps.segments import KEY, SUFFIX, Segment, read_array
 from samespot.matching.keypoints import Keypoints
 from samespot.places.table import Places
 from samespot.whitening.whitening import Whitening
@@ -234,14 +234,19 @@ def _drop_hidden(folder: Path) -> None:
             path.unlink()
 
 
-def segments_there(folder: Path) -> dict[str, Segment]:
-    """All whole segments by file name, whether a generation points to them or not; those that are not whole go."""
+def photos_there(folder: Path) -> dict[bytes, tuple[str, int]]:
+    """Where each photo that was ever described lies, by its key: the file name of a segment, and the row in it.
+
+    Of all whole segments, whether a generation points to them or not; those that are not whole go.
+    """
     found = {}
     for path in sorted((folder / SEGMENTS).glob(f"*{SUFFIX}")):
         try:
-            found[path.name] = Segment(path)
+            keys = read_array(path, "keys")
         except InputError:  # not by a kill, but a disk may fail
             path.unlink()
+            continue
+        found.update({key.tobytes(): (path.name, row) for row, key in enumerate(keys)})
     return found
 
 

@@ -10,7 +10,7 @@ from samespot.images.options import DeviceOptions
 from samespot.options import Options, ineffective, option
 from samespot.whitening.recipe import AUTO_DIMS
 
-PANEL, _ASKED = "What the map keeps", "How it is asked"
+PANEL, _ASKED, SEQUENCES = "What the map keeps", "How it is asked", "Sequences"
 Whiten = Literal["auto", "map", "model", "none"]
 Matcher = Literal["xfeat", "aliked"]  # as in samespot.matching.verification
 WITHIN = 25.0  # [m]
@@ -107,6 +107,13 @@ class LocateOptions(Options):
 class TrackOptions(Options):
     """What is known about the camera of a sequence."""
 
-    speed: float = option(15.0, "Speed that the camera never exceeds [m/s].", above=0.0)
-    every: float = option(1.0, "Seconds between the photos of a sequence that carry no time.", above=0.0)
-    live: bool = option(False, "Answer each photo from those before it alone, as on a robot.", switch=True)
+    speed: float = option(15.0, "Speed that the camera never exceeds [m/s].", above=0.0, panel=SEQUENCES)
+    every: float = option(
+        1.0,
+        "Seconds between photos that carry no time, and between the frames taken of a video.",
+        above=0.0,
+        panel=SEQUENCES,
+    )
+    live: bool = option(
+        False, "Answer each photo from those before it alone, as on a robot.", switch=True, panel=SEQUENCES
+    )

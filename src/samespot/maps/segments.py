@@ -30,6 +30,7 @@ from samespot.matching.keypoints import Keypoints
 KEY = 16  # bytes
 PER_PIXEL = 64  # steps of a keypoint's position
 SUFFIX = ".safetensors"
+MOST_HEADER = 1 << 20  # bytes
 _KINDS = {
     "U8": np.uint8,
     "I8": np.int8,
@@ -58,16 +59,9 @@ class Segment:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.arrays = _mapped(path)
-        lacking = [name for name in _ALWAYS if name not in self.arrays]
-        if lacking:
-            raise InputError(f"{path}: lacks {', '.join(lacking)}")
 
     def __len__(self) -> int:
         return len(self.arrays["keys"])
-
-    @property
-    def keys(self) -> list[bytes]:
-        return [key.tobytes() for key in self.arrays["keys"]]
 
     @property
     def descriptors(self) -> NDArray[np.float16]:
@@ -132,23 +126,50 @@ def _steps(keypoints: Keypoints) -> NDArray[np.uint16]:
     return steps.astype(np.uint16)
 
 
+def read_array(path: Path, name: str) -> NDArray[Any]:
+    """One array of a segment, read into memory: of many segments, mapped pages would add up."""
+    start, header = _header(path)
+    about = header[name]
+    first, last = about["data_offsets"]
+    with path.open("rb") as file:
+        file.seek(start + first)
+        content = np.frombuffer(file.read(last - first), np.uint8)
+    return content.view(_KINDS[about["dtype"]]).reshape(about["shape"])
+
+
+def bytes_by_array(path: Path) -> dict[str, int]:
+    """How large each array of a segment is."""
+    return {
+        name: about["data_offsets"][1] - about["data_offsets"][0] for name, about in _header(path)[1].items()
+    }
+
+
+def _header(path: Path) -> tuple[int, dict[str, Any]]:
+    """Where the arrays of a file of safetensors begin, and what they are; `InputError` where the file is not whole."""
+    try:
+        with path.open("rb") as file:
+            size = int.from_bytes(file.read(8), "little")
+            header: dict[str, Any] = json.loads(file.read(size)) if size < MOST_HEADER else {}
+        header.pop("__metadata__", None)
+        whole = 8 + size + max(about["data_offsets"][1] for about in header.values())
+        lacking = [name for name in _ALWAYS if name not in header]
+        if path.stat().st_size == whole and not lacking:
+            return 8 + size, header
+    except FileNotFoundError:
+        raise
+    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError):
+        pass
+    raise InputError(f"{path}: is not whole") from None
+
+
 def _mapped(path: Path) -> dict[str, NDArray[Any]]:
-    """The arrays of a file of safetensors, as views of one memory map; `InputError` where the file is not whole.
+    """The arrays of a segment, as views of one memory map.
 
     Not by the library: what it hands out is a copy of a whole array, and here rows are read one by one.
     """
-    try:
-        raw = np.asarray(np.memmap(path, np.uint8, "r"))
-        start = 8 + int.from_bytes(raw[:8].tobytes(), "little")
-        header: dict[str, Any] = json.loads(raw[8:start].tobytes())
-        header.pop("__metadata__", None)
-        if len(raw) != start + max((about["data_offsets"][1] for about in header.values()), default=0):
-            raise ValueError("cut off")
-        return {name: _view(raw[start:], about) for name, about in header.items()}
-    except FileNotFoundError:
-        raise
-    except (OSError, ValueError, KeyError, TypeError, IndexError, OverflowError):
-        raise InputError(f"{path}: is not whole") from None
+    start, header = _header(path)
+    raw = np.asarray(np.memmap(path, np.uint8, "r"))
+    return {name: _view(raw[start:], about) for name, about in header.items()}
 
 
 def _view(content: NDArray[np.uint8], about: dict[str, Any]) -> NDArray[Any]:

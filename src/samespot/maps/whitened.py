@@ -17,7 +17,9 @@ from samespot.progress import Progress
 from samespot.retrieval.damping_choice import Known, choose_damping
 from samespot.whitening.whitening import Whitening
 
-FEWEST = 50  # photos to fit a whitening on
+FEWEST = (
+    20  # photos to fit a whitening on; with so many of campus-east it finds more than without, with fewer not
+)
 SAMPLE = 20_000  # photos that it is fitted on, at most
 BLOCK = 4096  # photos that are whitened at once
 Rows = NDArray[np.int64]

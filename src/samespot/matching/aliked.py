@@ -40,7 +40,6 @@ class AlikedVerifier:
 
     def facts(self) -> dict[str, Any]:
         return {
-            "matcher": self.name,
             "weights": tensors_digest(self._finder.state_dict()),
             "keypoints": self.keypoints,
             "longest side": LONGEST,
@@ -57,8 +56,7 @@ class AlikedVerifier:
         return Keypoints.pack(xy, descriptors, (int(height), int(width)))
 
     def verify(self, query: Keypoints, candidates: Sequence[Keypoints]) -> list[Agreement]:
-        pairs = [self._matched(query, one) for one in candidates]
-        return self._geometry.agreements(query, candidates, pairs)
+        return self._geometry.agreements(query, candidates, lambda one: self._matched(query, one))
 
     def _matched(self, query: Keypoints, candidate: Keypoints) -> Pairs:
         if 0 in (len(query), len(candidate)):
