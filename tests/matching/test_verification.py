@@ -12,6 +12,7 @@ from samespot.matching.verification import (
     LEAST,
     LONGEST,
     MATCHERS,
+    Agreement,
     Geometry,
     covered,
     looked_at,
@@ -147,6 +148,16 @@ def test_area_counts_cells_not_keypoints():
     assert covered(photo, np.array([0, 1, 2]), cells=4) == 2 / 16
     assert covered(photo, np.array([0, 1]), cells=4) == 1 / 16
     assert covered(photo, np.zeros(0, dtype=np.int64)) == 0
+
+
+def test_more_area_means_more_overlap_within_its_interval():
+    areas = np.linspace(0, 1, 30)
+    found = np.array([Agreement(np.zeros((0, 2), np.int64), 0, 0.0, area).overlap for area in areas])
+    assert (np.diff(found, axis=0) >= 0).all()
+    assert ((found >= 0) & (found <= 1)).all()
+    middle, low, high = found.T
+    assert ((low < middle) & (middle < high)).all()
+    assert middle[0] < middle[-1]
 
 
 def test_unknown_matchers_and_too_few_keypoints_are_refused():
