@@ -1,6 +1,7 @@
 """The probability that an answer is right: monotone, moved by Bayes, honest about noise, and the same after json."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -67,6 +68,29 @@ def test_precision_at_the_threshold_is_met_on_new_questions(trust):
     accepted = trust.probability(evidence) >= trust.threshold(0.95)
     assert 0.92 < right[accepted].mean() < 0.98
     assert trust.threshold(0.8) < trust.threshold(0.95)
+
+
+def kind_of(right, wrong, strangers):
+    """With these log odds of its questions."""
+    some = Trust.fit(*questions()).kinds["verified"]
+    odds = tuple(np.sort(np.array(part, dtype=float)) for part in (right, wrong, strangers))
+    return replace(some, right=len(right), wrong=len(wrong), strangers=len(strangers), odds=odds)
+
+
+def test_a_threshold_worked_out_by_hand():
+    # from 2 on 60 answers, of which 57 are right: 95 %; from 1 on another wrong one
+    kind = kind_of([3] * 30 + [2] * 27 + [0] * 3, [2] * 2 + [1] * 2, [2] + [-4] * 63)
+    assert kind.threshold(0.95, kind.outside) == pytest.approx(1 / (1 + np.exp(-2)))
+    assert kind.threshold(0.9999, kind.outside) == pytest.approx(1 / (1 + np.exp(-3)))
+    assert kind.threshold(0.95, 0.9) == pytest.approx(1 / (1 + np.exp(-(3 + kind.moved(0.9)))))
+
+
+def test_precision_that_only_comes_back_by_luck_is_not_taken():
+    # the surest forty are right in 70 %, and many less sure ones nearly always
+    kind = kind_of([5] * 28 + [1] * 1000, [5] * 12, [-4] * 1040)
+    assert kind.threshold(0.95, kind.outside) is None
+    # one miss less than chance explains does not count
+    assert kind_of([5] * 37 + [1] * 1000, [5] * 3, [-4] * 1040).threshold(0.95, 0.5) is not None
 
 
 @pytest.mark.parametrize("prior", [0.1, 0.5, 0.9])

@@ -99,7 +99,10 @@ class Kind:
         return float(np.log(there * (self.wrong + self.strangers) / wrong)) if wrong else np.inf
 
     def threshold(self, precision: float, prior_outside: float) -> float | None:
-        """The lowest probability from which on answers are right so often; None where no answer is so sure."""
+        """The lowest probability from which on answers are right so often; None where none are so sure.
+
+        Where precision falls short above it by more than chance, and only comes back by luck, it is not taken.
+        """
         there = 1 - prior_outside
         at = np.unique(np.concatenate(self.odds))
         shares = (  # of each that are accepted from there on
@@ -108,7 +111,11 @@ class Kind:
         hits, misses, strange = shares
         good = there * hits * self.right / self.inside
         given = good + there * misses * self.wrong / self.inside + prior_outside * strange
-        enough = np.flatnonzero(good >= precision * given)
+        count = hits * self.right + misses * self.wrong + strange * self.strangers
+        slack = np.sqrt(precision * (1 - precision) / np.maximum(count, 1))  # what chance alone takes away
+        holds = (count < LEAST) | (good >= (precision - slack) * given)
+        above = np.logical_and.accumulate(holds[::-1])[::-1]
+        enough = np.flatnonzero(above & (count >= LEAST) & (good >= precision * given))
         if not len(enough):
             return None
         return float(_probability(at[enough[0]] + self.moved(prior_outside)))
