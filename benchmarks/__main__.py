@@ -23,6 +23,7 @@ QUICK = {
     "describe": f"--device cpu --backbone {TINY_NET} --images 96 --size 96,128",
     "training": "--tiny",
     "locate": "--tiny",
+    "tracks": "--tiny",
     "reranking": "--queries 10 --top 50",
     "large_map": "--photos 1000",
     "town": "--photos 40 --pairs 2000",
