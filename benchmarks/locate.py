@@ -75,14 +75,15 @@ def measure(folder: Path, photos: int, times: int, taken: int, size: tuple[int, 
     image, seen = read_image(photo), there.look(photo)
     vectors, verifier = there._vectors, there._verifier
     assert verifier is not None
-    assert seen.keypoints is not None
-    candidates = [there.generation.keypoints(row) for row in range(VERIFIED)]
+    mine, kept = seen.keypoints, [there.generation.keypoints(row) for row in range(VERIFIED)]
+    assert mine is not None
+    candidates = [one for one in kept if one is not None]
     found = {
         "decode": timed(lambda: read_image(photo), times),
         "network": timed(lambda: there._describe(image), times),
         "search": timed(lambda: search(seen.vector[None], vectors, LISTED, device="cpu"), times),
         "keypoints": timed(lambda: verifier.extract(image), times),
-        "verify": timed(lambda: verifier.verify(seen.keypoints, candidates), times),
+        "verify": timed(lambda: verifier.verify(mine, candidates), times),
         "locate, not verified": timed(lambda: there.locate(photo, verify=False), times),
         "locate": timed(lambda: there.locate(photo), times),
     }

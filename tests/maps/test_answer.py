@@ -4,10 +4,10 @@ import json
 import math
 from xml.etree import ElementTree
 
-from samespot.maps.answer import Answer, Match, Position, Trouble, geojson, gpx, percent, row_of
+from samespot.maps.answer import Answer, Match, Overlap, Position, Trouble, geojson, gpx, percent, row_of
 
 HERE = Position(320_000.0, 3_890_000.0, 35.12, 129.08)
-MATCH = Match("a.jpg", 3, HERE, 90.0, 0.61, verified=55, overlap=0.4)
+MATCH = Match("a.jpg", 3, HERE, 90.0, 0.61, verified=55, overlap=Overlap(0.4, 0.2, 0.6))
 GPX = "{http://www.topografix.com/GPX/1/1}"
 
 
@@ -56,7 +56,7 @@ def test_json_tells_everything_in_plain_words():
         "heading": 90.0,
         "distance": 0.61,
         "verified": 55,
-        "overlap": 0.4,
+        "overlap": {"share": 0.4, "low": 0.2, "high": 0.6},
     }
 
 

@@ -90,3 +90,8 @@ def test_the_places_among_candidates_are_those_that_lie_apart_and_the_answer_is_
 def test_no_candidates_are_no_places():
     firsts, evidence = places_among([], np.zeros((0, 2)))
     assert (len(firsts), evidence.shape) == (0, (0, len(EVIDENCE)))
+
+
+def test_of_photos_of_one_place_the_one_with_most_inliers_is_first():
+    order, _ = evidence_of([0.4, 0.5, 0.6], [HERE, (3, 0), THERE], [20, 300, 5])
+    assert order.tolist() == [1, 0, 2]

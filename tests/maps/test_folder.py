@@ -172,6 +172,26 @@ def test_the_calibration_sees_the_new_map_and_the_switch_comes_after_it(made, st
     assert open_generation(made).meta["calibration"] == built.generation.meta["calibration"] == {"asked": 5}
 
 
+def test_a_calibration_stays_while_few_photos_change(street, tmp_path, net, monkeypatch):
+    asked, out, photos = [], tmp_path / "map", street(60)
+
+    def ask(work, generation):
+        asked.append(generation.number)
+        return {"source": "map", "of": generation.number}
+
+    monkeypatch.setattr(build._Work, "_calibration", ask)
+    update_map(photos, out, model=net, dims=16)
+    for name in ("000.jpg", "001.jpg"):
+        (photos / name).unlink()
+        meta = update_map(photos, out, model=net).generation.meta
+        assert meta["calibration"] == {"source": "map", "of": 1}
+    assert meta["calibrated"] == {"generation": 1, "photos_changed_since": 2}
+    (photos / "002.jpg").unlink()  # with the two before more than one in twenty
+    assert update_map(photos, out, model=net).generation.meta["calibration"]["of"] == 4
+    update_map(photos, out, model=net, within=10)  # another question
+    assert asked == [1, 4, 5]
+
+
 def test_an_error_on_the_way_leaves_the_old_map(made, street, net, monkeypatch):
     def ask(work, generation):
         raise RuntimeError("of ours")

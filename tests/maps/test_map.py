@@ -99,7 +99,7 @@ def test_an_answer_says_what_it_rests_on(real, there):
     assert len(answer.matches) == 4
     first = answer.matches[0]
     assert first.verified > 40
-    assert 0.2 < first.overlap <= 1
+    assert 0.2 < first.overlap.share <= 1
     assert 0 < first.distance < 1.2
     assert first.position.easting == there.positions[first.row, 0]
     assert (answer.radius, answer.outside, answer.calibration) == (15.0, 0.25, "map")

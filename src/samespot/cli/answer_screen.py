@@ -75,7 +75,11 @@ def _matches(answer: Answer) -> Table:
 def _checks(match: Match) -> tuple[str, str]:
     if match.verified is None:
         return "", ""
-    return str(match.verified), "" if match.overlap is None else f"{100 * match.overlap:.0f} %"
+    seen = match.overlap
+    shared = (
+        "" if seen is None else f"{100 * seen.share:.0f} % [dim]{100 * seen.low:.0f}–{100 * seen.high:.0f}[/]"
+    )
+    return str(match.verified), shared
 
 
 def _indented(text: str) -> None:

@@ -114,14 +114,19 @@ _WHOSE = {"model": "its model, found elsewhere", "another model": "samespot-lite
 
 def _trust_lines(meta: dict[str, Any]) -> list[str]:
     """What is known of how far to trust answers of this map."""
-    calibration = meta["calibration"]
-    facts = calibration["facts"]
-    if calibration["source"] != "map":
-        why, whose = facts.get("why not of the map", "too few photos"), _WHOSE[calibration["source"]]
+    from samespot.maps.trust import Trust
+
+    trust = Trust.from_dict(meta["calibration"])
+    if trust.source != "map":
+        why, whose = trust.facts.get("why not of the map", "too few photos"), _WHOSE[trust.source]
         return [f"the map cannot calibrate itself ({why}); its probabilities are those of {whose}"]
-    asked = f"{calibration['questions']:,} questions to its own photos, {facts.get('asked', 'held out')}"
-    found = f"{facts['coverage']:.0%} of those in the map are answered at a precision of {facts['precision asked']:.0%}"
-    return [f"{asked}: {found}; calibration error {facts['ece']:.2f}"]
+    found = trust.reliability()
+    best = found.get("verified", found.get("unverified", {}))
+    return [
+        f"asked about {trust.facts['photos asked']:,} of its own photos, {trust.facts['how']}, it answers"
+        f" {best['coverage']:.0%} of those that it can find if {best['precision asked']:.0%} of the answers are to be"
+        f" right; its probabilities are off by {best['ece']:.2f} on average"
+    ]
 
 
 def _extent(bounds: dict[str, list[float]]) -> str:

@@ -27,6 +27,15 @@ class Position:
 
 
 @dataclass(frozen=True)
+class Overlap:
+    """How much of the photo the match shows, by its verified matches; `low` to `high` holds four times in five."""
+
+    share: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
 class Match:
     """A photo of the map that may show the same place."""
 
@@ -36,7 +45,7 @@ class Match:
     heading: float | None  # [deg] clockwise from grid north
     distance: float  # of the descriptors
     verified: int | None = None  # matches of local features that one geometry explains; None: not looked at
-    overlap: float | None = None  # share of the photo that the verified matches explain
+    overlap: Overlap | None = None  # None: not looked at, or no more matches than by chance
 
 
 @dataclass(frozen=True)

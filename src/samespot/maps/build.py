@@ -66,6 +66,7 @@ SEGMENT = 256  # photos of a segment
 SETTLE_SECONDS = 20.0  # how much work a kill may cost where photos take long
 SPARSE = SEGMENT // 2  # segments with fewer photos in use may be put together
 FEW_SPARSE = 8  # so many of them are not worth it
+STILL_TRUE = 0.05  # share of the photos that may change before a map calibrates itself again
 
 
 @dataclass(frozen=True, eq=False)
@@ -323,10 +324,32 @@ class _Work:
             "segments": about,
             "calibration": None,
         }
-        meta["calibration"] = self._calibration(files.mapped(self.folder, meta))
+        meta |= self._trusted(meta, contents, rows)
         files.switch(self.folder, meta)
         files.sweep(self.folder)
         return files.mapped(self.folder, meta)
+
+    def _trusted(self, meta: dict[str, Any], contents: Contents, rows: NDArray[Any]) -> dict[str, Any]:
+        """The calibration. That of before stays while only a few photos changed since: asking takes a minute."""
+        changed = self._changed_since(contents, rows, meta)
+        if self.old is not None and changed is not None and changed <= STILL_TRUE * len(contents):
+            kept = {**self.old.meta["calibrated"], "photos_changed_since": changed}
+            return {"calibration": self.old.meta["calibration"], "calibrated": kept}
+        made = self._calibration(files.mapped(self.folder, meta))
+        return {
+            "calibration": made,
+            "calibrated": {"generation": meta["generation"], "photos_changed_since": 0},
+        }
+
+    def _changed_since(self, contents: Contents, rows: NDArray[Any], meta: dict[str, Any]) -> int | None:
+        """Photos that came, went or moved since the map was calibrated; None where it is another map altogether."""
+        old = self.old
+        if old is None or "calibrated" not in old.meta:
+            return None
+        if any(old.meta[name] != meta[name] for name in ("recipe", "within", "dims", "options")):
+            return None
+        now, before = _placed(rows, contents.places), _placed(old.rows, old.places)
+        return int(old.meta["calibrated"]["photos_changed_since"]) + len(now ^ before)
 
     def _calibration(self, generation: Generation) -> dict[str, Any]:
         """How far to trust answers of this map, as the map finds out by asking itself."""
@@ -480,6 +503,12 @@ def _lying(
         for path, count in zip(segments, counts, strict=True)
     ]
     return rows, segments, about
+
+
+def _placed(rows: NDArray[Any], places: Places) -> set[bytes]:
+    """Each photo with its place."""
+    at = places.positions
+    return {key.tobytes() + place.tobytes() for key, place in zip(rows["key"], at, strict=True)}
 
 
 def _length(path: Path) -> int:

@@ -72,7 +72,9 @@ class _Listed:
         return cls(apart, at, counts, _votes(at, counts, near), near)
 
     def order(self) -> NDArray[np.int64]:
-        return np.lexsort((self.apart, -np.nan_to_num(self.votes, nan=-1.0)))
+        # photos of one place have about the same votes; of them the one with most inliers of its own comes first
+        votes, own = (-np.nan_to_num(one, nan=-1.0) for one in (self.votes, self.counts))
+        return np.lexsort((self.apart, own, votes))
 
     def evidence(self, one: int) -> Floats:
         """(5,) that this candidate is right."""

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from samespot.devices import device_named
 from samespot.errors import InputError
 from samespot.images.reading import as_image
-from samespot.maps.answer import Answer, Match, Position, Trouble
+from samespot.maps.answer import Answer, Match, Overlap, Position, Trouble
 from samespot.maps.candidates import LISTED, Candidates, candidates_of
 from samespot.maps.estimate import heading_of, position_of
-from samespot.maps.evidence import places_among
+from samespot.maps.evidence import BY_CHANCE, places_among
 from samespot.maps.folder import Generation, open_generation
 from samespot.maps.looking import Vectors
 from samespot.maps.options import LocateOptions, TrackOptions
@@ -217,6 +217,7 @@ class Map:
         row = int(found.rows[place])
         heading = float(self.generation.places.positions[row, 2])
         agreement = found.agreements[place]
+        alike = agreement if agreement is not None and agreement.inliers > BY_CHANCE else None
         return Match(
             image=str(self.generation.places.table["image"].iloc[row]),
             row=row,
@@ -224,7 +225,7 @@ class Map:
             heading=None if np.isnan(heading) else heading,
             distance=float(found.distances[place]),
             verified=None if agreement is None else agreement.inliers,
-            overlap=None if agreement is None else agreement.area,
+            overlap=None if alike is None else Overlap(*alike.overlap),
         )
 
     def _position(self, at: Floats) -> Position:
