@@ -31,7 +31,7 @@ KEPT = 100  # log odds of each kind of questions
 COUNTS = ("right", "wrong", "strangers")
 # What the curves look at. How far descriptors are apart, and how many inliers photos have by chance, changes with the
 # light; what changes less is how an answer compares with what lies elsewhere.
-LOOKED_AT = {"verified": ("ratio", "spread", "contrast"), "unverified": ("distance", "ratio", "spread")}
+LOOKED_AT = {"verified": ("ratio", "spread", "contrast"), "unverified": ("ratio", "spread")}
 _RIDGE = 1.0  # how much a curve is pulled towards zero, in questions
 _SURE = 40.0  # log odds beyond this are not told apart
 _BENDS = (0.02, 0.25, 0.5, 0.75, 0.98)  # quantiles of the evidence at which a curve may bend
