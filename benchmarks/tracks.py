@@ -52,7 +52,7 @@ def _outcome(there: Map, walks: list[Places], ask: Any) -> dict[str, float]:
                 float(np.hypot(answer.position.easting - truth[0], answer.position.northing - truth[1]))
             )
     error: NDArray[np.float64] = np.array(errors)
-    told, right = np.array(found), error <= there.reach
+    told, right = np.array(found), error <= there.within
     return {
         "photos": len(error),
         "right": float(right.mean()),

@@ -1,6 +1,6 @@
 """How far the probability of an answer can be trusted: in a town, whose truth is exact, and on campus, whose is not.
 
-    python benchmarks/trust.py --town                       about 12 minutes on two quiet cores, most of it keypoints
+    python benchmarks/trust.py --town 3004                  about 12 minutes on two quiet cores, most of it keypoints
     python benchmarks/trust.py --campus ../shared/data/campus --vgg16 WEIGHTS.safetensors
     python benchmarks/trust.py --ship src/samespot/model/shipped/samespot-lite      the model's own calibration
 
@@ -157,9 +157,8 @@ class Known:
 
     @classmethod
     def of(cls, task: Task, found: Answers, strange: Answers) -> Known:
-        there = task.places.positions[task.rows, :2]
         off = [
-            np.linalg.norm(there[one.rows] - task.places.positions[rows, :2], axis=1)
+            one.off(task.places.positions[rows, :2])
             for one, rows in ((found, task.inside), (strange, task.outside))
         ]
         inside = np.repeat([True, False], [len(task.inside), len(task.outside)])
@@ -320,7 +319,9 @@ def main() -> None:
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    arguments.add_argument("--town", action="store_true", help=f"the town of seed {HELD_OUT_TOWN}")
+    arguments.add_argument(
+        "--town", type=int, nargs="*", default=[], metavar="SEED", help="towns of these seeds"
+    )
     arguments.add_argument("--campus", type=Path, help="folder of the campus photos")
     arguments.add_argument("--vgg16", type=Path, help="weights of VGG16: the same with vgg16-gem besides")
     arguments.add_argument(
@@ -344,7 +345,7 @@ def main() -> None:
         print(json.dumps(ship(given.ship, given.cache, tuple(given.towns)), indent=1))
         return
     models = ["samespot-lite"] + (["vgg16-gem"] if given.vgg16 else [])
-    tasks = [(town_task(given.cache, HELD_OUT_TOWN), "120x160")] if given.town else []
+    tasks = [(town_task(given.cache, seed), "120x160") for seed in given.town]
     tasks += [(campus_task(given.campus, within), "144x144") for within in (15.0, 25.0) if given.campus]
     results = {}
     for task, size in tasks:

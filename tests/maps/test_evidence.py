@@ -76,7 +76,7 @@ def test_the_places_among_candidates_are_those_that_lie_apart_and_the_answer_is_
     inliers = [20, 60, 18, np.nan]
     firsts, evidence = places_among(distances, positions, inliers)
     order, answer = evidence_of(distances, positions, inliers)
-    assert list(firsts) == [1, 0, 3]
+    assert list(firsts) == [1, 0]  # the last was not compared, and others were
     assert firsts[0] == order[0]
     assert np.array_equal(evidence[0], answer)
     other = named(evidence[1])
@@ -84,7 +84,17 @@ def test_the_places_among_candidates_are_those_that_lie_apart_and_the_answer_is_
     assert other["inliers"] == 20 + (18 - BY_CHANCE)
     assert other["contrast"] == pytest.approx((26 + 1) / (60 + 1))
     assert other["ratio"] == pytest.approx(0.5 / 0.55)
-    assert np.isnan(named(evidence[2])["inliers"])
+    assert list(places_among(distances, positions)[0]) == [0, 1, 3]
+
+
+def test_the_evidence_does_not_depend_on_the_order_in_which_candidates_come():
+    rng = np.random.default_rng(0)
+    distances, positions = np.sort(rng.uniform(0.4, 1.2, 30)), rng.uniform(0, 400, (30, 2))
+    inliers = np.where(np.arange(30) < 20, rng.integers(0, 80, 30), np.nan)
+    order, values = evidence_of(distances, positions, inliers)
+    again, same = evidence_of(distances[order], positions[order], inliers[order])
+    assert again.tolist() == list(range(30))
+    assert np.array_equal(same, values)
 
 
 def test_no_candidates_are_no_places():

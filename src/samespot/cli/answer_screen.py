@@ -33,15 +33,14 @@ def answer_line(outcome: Answer | Trouble) -> None:
 
 def footing(answer: Answer) -> None:
     """What the probabilities rest on."""
-    whose = {
-        "map": "Probabilities are as questions to the map's own photos have shown",
-        "model": "Probabilities are as towns have shown, where the model was tried: this map is too small to tell",
-        "another model": "Probabilities are as another model has shown in towns: this map is too small to tell",
-    }
     share = "half" if answer.outside == 0.5 else f"{100 * answer.outside:g} %"
-    _indented(
-        f"[dim]{whose[answer.calibration]}, if {share} of the photos asked about are not in the map.[/]"
-    )
+    whose = {
+        "map": "They come from questions to the map's own photos.",
+        "model": "They come from towns in which the model was tried: this map could not calibrate itself.",
+        "another model": "They come from towns and another model: this map could not calibrate itself.",
+    }
+    line = f"Probabilities hold if {share} of the photos asked about are not in the map."
+    _indented(f"[dim]{line} {whose[answer.calibration]}[/]")
 
 
 def _headline(answer: Answer) -> str:

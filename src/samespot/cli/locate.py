@@ -53,8 +53,8 @@ def locate(typed: dict[str, Any]) -> Any:
     TrackOptions.of(of_track)
 
     from samespot.maps.map import open_map
-    from samespot.maps.questions import is_video
-    from samespot.maps.results import refuse_other_suffix, write_answers
+    from samespot.maps.questions import is_table, is_video
+    from samespot.maps.results import refuse_other_suffix, refuse_without_degrees, write_answers
 
     sequence = asked.sequence or (len(asked.photos) == 1 and is_video(asked.photos[0]))
     if not sequence:
@@ -62,6 +62,8 @@ def locate(typed: dict[str, Any]) -> Any:
     if asked.out is not None:
         refuse_other_suffix(asked.out)
     there = open_map(asked.map, device=asked.device)
+    if asked.out is not None:
+        refuse_without_degrees(asked.out, there.generation.places.projection)
     answers = (
         there.track(asked.photos, **of_photos, **of_track)
         if sequence
@@ -69,7 +71,8 @@ def locate(typed: dict[str, Any]) -> Any:
     )
     tally = _Tally()
     if asked.out is None:
-        alone = len(asked.photos) == 1 and not Path(asked.photos[0]).is_dir()
+        only = asked.photos[0]
+        alone = len(asked.photos) == 1 and not (Path(only).is_dir() or is_table(only))
         kept = [one.to_dict() for one in _shown(tally.counted(answers), alone and not sequence)]
         return _concluded(tally, {**tally.counts, "answers": kept})
     write_answers(tally.counted(answers), asked.out, sequence)

@@ -65,7 +65,7 @@ class Answer:
     heading: float | None  # [deg] clockwise from grid north; None where it cannot be told
     matches: tuple[Match, ...]
     outside: float = 0.5
-    calibration: str = "map"  # whose: the map's own, or the model's
+    calibration: str = "map"  # whose: the map's own, the "model"'s, or "another model"'s
     typical_error: float | None = None  # [m] half of the right answers were nearer than that
     time: float | None = None  # [s] since the first photo of a sequence
     pose: None = None

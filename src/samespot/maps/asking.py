@@ -57,15 +57,16 @@ Describe = Callable[[Tensor], NDArray[Any]]  # one image, uint8 RGB (3, h, w) ->
 
 @dataclass(frozen=True)
 class Answers:
-    """To some questions: the map row of each, -1 where nothing was found, and the evidence for it."""
+    """To some questions."""
 
-    rows: Rows  # (q,)
+    rows: Rows  # (q,) the first match; -1: nothing was found
+    at: Floats  # (q, 2) [m] the position that is answered; NaN: nothing was found
     evidence: Floats  # (q, 5)
 
-    def off(self, held: Held, truth: Floats) -> Floats:
+    def off(self, truth: Floats) -> Floats:
         """(q,) [m] from where the photos were taken, (q, 2); inf where nothing was found."""
-        apart = np.linalg.norm(held.places.positions[np.maximum(self.rows, 0), :2] - truth, axis=1)
-        return np.where(self.rows >= 0, apart, np.inf)
+        apart: Floats = np.linalg.norm(self.at - truth, axis=1)
+        return np.where(np.isnan(apart), np.inf, apart)
 
 
 @dataclass(frozen=True)
@@ -99,12 +100,15 @@ def ask(
         if tick is not None:
             tick(1)
     agreements = [one.agreements[0] if len(one.rows) else None for one in verified]
-    return Asked(_answers(plain), None if verifier is None else _answers(verified), agreements)
+    told = _answers(plain, within), None if verifier is None else _answers(verified, within)
+    return Asked(*told, agreements)
 
 
-def _answers(given: list[Candidates]) -> Answers:
+def _answers(given: list[Candidates], within: float) -> Answers:
     rows = np.array([one.rows[0] if len(one.rows) else -1 for one in given], dtype=np.int64)
-    return Answers(rows, np.array([one.evidence for one in given]).reshape(-1, len(EVIDENCE)))
+    at = [one.position(within) if len(one.rows) else (np.nan, np.nan) for one in given]
+    evidence = np.array([one.evidence for one in given]).reshape(-1, len(EVIDENCE))
+    return Answers(rows, np.array(at, dtype=np.float64).reshape(-1, 2), evidence)
 
 
 def calibrate(
@@ -192,18 +196,38 @@ def _any_left(near: PairLabels, out: exclusion.Exclusion) -> Bools:
 
 
 def _too_easy(asked: Places, there: Places) -> Iterator[tuple[str, exclusion.Exclusion]]:
-    """Ways of leaving out what answers too easily, the strictest first: with what words, and what is out."""
+    """Ways of leaving out what answers too easily, the strictest first: with what words, and what is out.
+
+    A photo that says neither its sequence nor its time is asked without those from its own spot.
+    """
     itself = exclusion.same_name(asked.table["image"], there.table["image"])
     spot = _same_spot(asked, there)
+
+    def way(told: Bools, same: exclusion.Exclusion) -> exclusion.Exclusion:
+        return exclusion.any_of(itself, same, _of_rows(~told, spot))
+
     if "sequence" in there.table and there.table["sequence"].nunique() > 1:
-        same = exclusion.same_name(asked.table["sequence"], there.table["sequence"])
-        yield "without the photos of its own sequence", exclusion.any_of(itself, same)
+        told = asked.table["sequence"].notna().to_numpy()
+        if told.mean() >= ENOUGH:
+            same = exclusion.same_name(asked.table["sequence"], there.table["sequence"])
+            yield "without the photos of its own sequence", way(told, same)
     seconds, others = asked.seconds(), there.seconds()
-    if np.isfinite(others).any() and np.nanmax(others) > np.nanmin(others):
+    told = np.isfinite(seconds)
+    if told.mean() >= ENOUGH and np.nanmax(others) > np.nanmin(others):
         for gap, words in ((VISIT, "hour"), (MOMENT, "minute")):
-            taken = exclusion.time_gap(seconds, others, gap)
-            yield f"without the photos of its own {words}", exclusion.any_of(itself, taken)
+            same = exclusion.time_gap(seconds, others, gap)
+            yield f"without the photos of its own {words}", way(told, same)
     yield "without the photos from its own spot", exclusion.any_of(itself, spot)
+
+
+def _of_rows(rows: Bools, excluded: exclusion.Exclusion) -> exclusion.Exclusion:
+    """The same, but only for some of the questions."""
+
+    def out(q: slice, m: slice) -> Bools:
+        some: Bools = excluded(q, m) & rows[q, None]
+        return some
+
+    return out
 
 
 def _same_spot(asked: Places, there: Places) -> exclusion.Exclusion:
@@ -278,7 +302,7 @@ def _fitted(
     for kind in ("plain", "verified"):
         found, strange = getattr(inside, kind), getattr(outside, kind)
         if found is not None:
-            off = found.off(held, here)[asked.findable]
+            off = found.off(here)[asked.findable]
             errors = off[off <= within]  # of the verified ones, where there are any
             evidence += [found.evidence[asked.findable], strange.evidence]
             right += [off <= within, np.zeros(len(here), dtype=bool)]
@@ -291,7 +315,7 @@ def _fitted(
             "photos asked": len(here),
             "how": asked.how,
             "within": within,
-            "reach": REACH * within,
+            "surroundings [m]": REACH * within,
             "median error [m]": float(np.median(errors)) if len(errors) else None,
         },
     )

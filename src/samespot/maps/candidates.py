@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from samespot.maps.estimate import position_of
 from samespot.maps.evidence import evidence_of
 from samespot.matching.keypoints import Keypoints
 from samespot.matching.verification import Agreement, Verifier
@@ -37,6 +38,7 @@ class Candidates:
     """The best first, and the evidence that it is right."""
 
     rows: Rows  # (k,) in the map's table
+    at: Floats  # (k, 2) [m]
     distances: Floats  # (k,) of the descriptors
     agreements: tuple[Agreement | None, ...]  # (k) by local features; None: not compared
     evidence: Floats  # (5,) for the first
@@ -48,7 +50,11 @@ class Candidates:
 
     def in_order(self, order: Rows) -> Candidates:
         agreements = tuple(self.agreements[at] for at in order)
-        return Candidates(self.rows[order], self.distances[order], agreements, self.evidence)
+        return Candidates(self.rows[order], self.at[order], self.distances[order], agreements, self.evidence)
+
+    def position(self, near: float) -> Floats:
+        """(2,) [m] where the photo was taken, if the first is right."""
+        return position_of(self.at, self.inliers, near)
 
 
 def candidates_of(
@@ -70,7 +76,7 @@ def candidates_of(
         there = {place: one for place, one in kept.items() if one is not None}
         for place, agreement in zip(there, verifier.verify(keypoints, list(there.values())), strict=True):
             agreements[place] = agreement
-    found = Candidates(rows, distances, tuple(agreements), np.zeros(0))
-    order, evidence = evidence_of(distances, held.places.positions[rows, :2], found.inliers, near=near)
-    moved = found.in_order(order)
-    return Candidates(moved.rows, moved.distances, moved.agreements, evidence)
+    at = held.places.positions[rows, :2]
+    found = Candidates(rows, at, distances, tuple(agreements), np.zeros(0))
+    order, evidence = evidence_of(distances, at, found.inliers, near=near)
+    return replace(found.in_order(order), evidence=evidence)

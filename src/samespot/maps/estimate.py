@@ -14,13 +14,13 @@ VIEW = 65.0  # [deg] that the longer side of a photo is taken to show, where nob
 FEWEST = 12  # verified matches that a heading needs
 
 
-def position_of(positions: Floats, inliers: Floats, reach: float) -> Floats:
-    """(2,) metres: the mean of the matches (k, 2) within `reach` of the first, weighted by their verified matches.
+def position_of(positions: Floats, inliers: Floats, near: float) -> Floats:
+    """(2,) [m]: the mean of the matches (k, 2) within `near` metres of the first, weighted by their verified matches.
 
     Where the first was not verified (NaN), its own position.
     """
-    near = np.hypot(*(positions - positions[0]).T) <= reach
-    share = np.where(near & (inliers > 0), inliers, 0.0)
+    there = np.hypot(*(positions - positions[0]).T) <= near
+    share = np.where(there & (inliers > 0), inliers, 0.0)
     if not share.sum() > 0:
         return np.asarray(positions[0])
     return np.asarray((share[:, None] * positions).sum(axis=0) / share.sum())

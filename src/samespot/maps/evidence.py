@@ -23,7 +23,7 @@ def evidence_of(
 ) -> tuple[NDArray[np.int64], Floats]:
     """The order of k candidates, the best first, and the evidence (5,) for the first (see `EVIDENCE`).
 
-    distances (k,) of descriptors, ascending; positions (k, 2) [m]; inliers (k,) of each candidate, NaN where it was
+    distances (k,) of descriptors; positions (k, 2) [m]; inliers (k,) of each candidate, NaN where it was
     not verified, or None where none was. Give more candidates than are verified: the first that lies elsewhere
     should be among them; without one, the last stands for it. near: [m] what is no farther apart is one place.
 
@@ -42,11 +42,14 @@ def places_among(
 ) -> tuple[NDArray[np.int64], Floats]:
     """The different places among k candidates: (p,) the first candidate of each, and the evidence (p, 5) for each.
 
-    The first is the answer of `evidence_of`; for the others it is what that would say if they were.
+    The first is the answer of `evidence_of`; for the others it is what that would say if they were. Where some of the
+    candidates were verified, the others are no places: nothing speaks for them.
     """
     listed, firsts = _Listed.of(distances, positions, inliers, near), list[int]()
+    verified = ~np.isnan(listed.counts)
     for one in listed.order():
-        if all(np.linalg.norm(listed.at[one] - listed.at[other]) > near for other in firsts):
+        known = verified[one] or not verified.any()
+        if known and all(np.linalg.norm(listed.at[one] - listed.at[other]) > near for other in firsts):
             firsts.append(int(one))
     evidence = np.array([listed.evidence(one) for one in firsts]).reshape(-1, len(EVIDENCE))
     return np.array(firsts, dtype=np.int64), evidence
@@ -54,7 +57,7 @@ def places_among(
 
 @dataclass(frozen=True)
 class _Listed:
-    """k candidates, those with the nearest descriptors first."""
+    """k candidates, in any order."""
 
     apart: Floats  # (k,) distances of the descriptors
     at: Floats  # (k, 2) [m]
@@ -79,7 +82,7 @@ class _Listed:
     def evidence(self, one: int) -> Floats:
         """(5,) that this candidate is right."""
         beyond = np.linalg.norm(self.at - self.at[one], axis=1) > self.near
-        elsewhere = float(self.apart[beyond][0] if beyond.any() else self.apart[-1])
+        elsewhere = float(self.apart[beyond].min() if beyond.any() else self.apart.max())
         chance = max(BY_CHANCE, float(np.nan_to_num(self.counts[beyond]).max(initial=0.0)))
         contrast = (self.votes[one] + 1.0) / (chance + 1.0)
         ratio = self.apart[one] / max(elsewhere, 1e-6)
@@ -96,7 +99,8 @@ def _votes(at: Floats, counts: Floats, near: float) -> Floats:
 
 def _spread(apart: Floats, at: Floats) -> float:
     """[m] how far the first candidates lie from their middle, nearer descriptors weighing more."""
-    first, where = apart[:SPREAD_OF], at[:SPREAD_OF]
+    nearest = np.argsort(apart, kind="stable")[:SPREAD_OF]
+    first, where = apart[nearest], at[nearest]
     weights = np.exp(-(first - first[0]) / max(float(first.std()), 1e-9))
     weights /= weights.sum()
     middle = weights @ where

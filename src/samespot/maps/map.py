@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,14 +17,14 @@ from samespot.errors import InputError
 from samespot.images.reading import as_image
 from samespot.maps.answer import Answer, Match, Overlap, Position, Trouble
 from samespot.maps.candidates import LISTED, Candidates, candidates_of
-from samespot.maps.estimate import heading_of, position_of
+from samespot.maps.estimate import heading_of
 from samespot.maps.evidence import BY_CHANCE, places_among
 from samespot.maps.folder import Generation, open_generation
 from samespot.maps.looking import Vectors
 from samespot.maps.options import LocateOptions, TrackOptions
 from samespot.maps.own_model import load_own
 from samespot.maps.questions import Question, questions
-from samespot.maps.track import Follower, Moment, smoothed
+from samespot.maps.track import Follower, Moment, Steps, distinct_places, smoothed
 from samespot.maps.trust import Trust
 from samespot.matching.keypoints import Keypoints
 from samespot.matching.verification import Verifier, verifier_named
@@ -35,7 +35,7 @@ from samespot.retrieval.describe import describer_for
 from samespot.retrieval.search import search
 
 IN_MEMORY = 500_000  # photos whose descriptors are held as float32, for speed
-SURE = 1e-6  # least doubt that is kept of a photo in a sequence
+SURE = 1e-6  # least doubt
 Floats = NDArray[np.float64]
 
 
@@ -67,6 +67,7 @@ class Map:
     def __init__(self, generation: Generation, device: str = "auto") -> None:
         self.generation, self.device = generation, device_named(device)
         self._loading = threading.RLock()
+        self._loaded: dict[str, Any] = {}
 
     def __len__(self) -> int:
         return len(self.generation.places)
@@ -80,9 +81,9 @@ class Map:
         return self.generation.meta
 
     @property
-    def reach(self) -> float:
-        """[m] within which an answer counts as right."""
-        return float(self.meta["within"])
+    def within(self) -> float:
+        """[m] from the truth, within which an answer counts as right: what the calibration was fitted for."""
+        return float(self.trust.facts.get("within", self.meta["within"]))
 
     @cached_property
     def trust(self) -> Trust:
@@ -104,7 +105,7 @@ class Map:
     def locate(self, photo: Any, **options: Any) -> Answer:
         """Where was this photo taken? A path, the bytes of a file, a Pillow image or pixels.
 
-        options: fields of `LocateOptions`: k, outside, at_least, candidates, verify
+        options: fields of `LocateOptions`: k, outside, at_least, precision, verify
         """
         asked = LocateOptions.of(options)
         return self._answer(self._looked_up(_question(photo), asked), asked)
@@ -125,29 +126,18 @@ class Map:
         """
         of_photos, of_track = split(options, LocateOptions, TrackOptions)
         asked, known = LocateOptions.of(of_photos), TrackOptions.of(of_track)
-        looked = self._all_looked_up(photos, asked, known.every)
+        places = distinct_places(self.positions, self.within)
+        steps = Steps(known.speed, self.within, places, asked.outside)
+        moments = self._moments(self._all_looked_up(photos, asked, known.every), known.every, asked)
         if known.live:
-            follower = Follower(known.speed, self.reach, asked.outside)
-            for number, one in enumerate(looked):
-                if isinstance(one, Trouble):
-                    yield one
-                else:
-                    moment = self._moment(one, known.every * number)
-                    yield self._believed(one, moment, follower(moment), asked)
+            follower = Follower(steps)
+            for one, moment in moments:
+                yield self._believed(one, moment, None if moment is None else follower(moment), asked)
             return
-        waiting = list(looked)
-        moments = {
-            number: self._moment(one, known.every * number)
-            for number, one in enumerate(waiting)
-            if not isinstance(one, Trouble)
-        }
-        beliefs = smoothed(list(moments.values()), known.speed, self.reach, asked.outside)
-        believed = dict(zip(moments, beliefs, strict=True))
-        for number, one in enumerate(waiting):
-            if isinstance(one, Trouble):
-                yield one
-            else:
-                yield self._believed(one, moments[number], believed[number], asked)
+        whole = list(moments)
+        beliefs = iter(smoothed([moment for _, moment in whole if moment is not None], steps))
+        for one, moment in whole:
+            yield self._believed(one, moment, None if moment is None else next(beliefs), asked)
 
     # ---- looking up ----
 
@@ -157,24 +147,33 @@ class Map:
         keypoints = self._verifier.extract(image) if verify and self._verifier is not None else None
         return Seen(self._describe(image), keypoints)
 
-    def candidates(self, seen: Seen, verified: int = LocateOptions.candidates) -> Candidates:
+    def candidates(self, seen: Seen) -> Candidates:
         """The nearest photos of the map, in the order of what speaks for them."""
-        count = min(max(verified, LISTED), len(self))
-        found = search(seen.vector[None], self._vectors, count, device=self.device.type)
+        count = min(LISTED, len(self))
+        found = search(seen.vector[None], self._vectors, count, device=str(self.device))
         there = found.rows[0] >= 0
         listed = found.rows[0][there], found.distances[0][there]
-        return candidates_of(self.generation, *listed, seen.keypoints, self._verifier, self.reach, verified)
+        return candidates_of(self.generation, *listed, seen.keypoints, self._verifier, self.within)
 
     def _looked_up(self, question: Question, asked: LocateOptions) -> _Looked:
         seen = self.look(question.photo, verify=asked.verify)
-        return _Looked(question, seen, self.candidates(seen, asked.candidates))
+        return _Looked(question, seen, self.candidates(seen))
 
     def _all_looked_up(
         self, photos: Iterable[Any], asked: LocateOptions, every: float = TrackOptions.every
     ) -> Iterator[_Looked | Trouble]:
+        self._describe, self._verifier  # noqa: B018 - what is wrong with the map is no photo's fault
         for photo in photos:
             several = isinstance(photo, str | Path)
-            for question in questions([photo], every) if several else [_question(photo)]:
+            listed = questions([photo], every) if several else iter([_question(photo)])
+            while True:
+                try:
+                    question = next(listed)
+                except StopIteration:
+                    break
+                except InputError as error:  # a folder without photos, a broken table or video
+                    yield Trouble(str(photo), str(error))
+                    break
                 try:
                     yield self._looked_up(question, asked)
                 except InputError as error:
@@ -188,22 +187,27 @@ class Map:
 
     def _told(self, looked: _Looked, found: Candidates, probability: float, asked: LocateOptions) -> Answer:
         """The answer that the first candidate gives."""
-        weights = found.inliers
-        at = position_of(
-            self.positions[found.rows], np.ones(len(found.rows)) if weights is None else weights, self.reach
-        )
+        there = bool(len(found.rows))
         return Answer(
             photo=looked.question.name,
-            found=probability >= asked.at_least,
+            found=there and probability >= self._enough(looked.seen, asked),
             probability=probability,
-            position=self._position(at),
-            radius=self.reach,
-            heading=self._heading(looked.seen, found),
+            position=self._position(found.position(self.within)) if there else None,
+            radius=self.within,
+            heading=self._heading(looked.seen, found) if there else None,
             matches=tuple(self._match(found, place) for place in range(min(asked.k, len(found.rows)))),
             outside=asked.outside,
             calibration=self.trust.source,
             typical_error=self.trust.facts.get("median error [m]"),
         )
+
+    def _enough(self, seen: Seen, asked: LocateOptions) -> float:
+        """The probability from which on a place counts as found."""
+        if asked.precision is None:
+            return asked.at_least
+        verified = seen.keypoints is not None
+        least = self.trust.threshold(asked.precision, asked.outside, verified=verified)
+        return 2.0 if least is None else least  # no answer is so sure
 
     def _heading(self, seen: Seen, found: Candidates) -> float | None:
         row, agreement = int(found.rows[0]), found.agreements[0]
@@ -238,30 +242,54 @@ class Map:
 
     # ---- sequences ----
 
-    def _moment(self, looked: _Looked, due: float) -> Moment:
-        """The places among the candidates, and how well the photo fits each. due: when, if the photo does not say."""
-        found, time = looked.found, looked.question.time
-        firsts, evidence = places_among(
-            found.distances, self.positions[found.rows], found.inliers, self.reach
-        )
-        likely = np.clip(self.trust.probability(evidence, 0.5), SURE, 1 - SURE)
-        at = self.positions[found.rows[firsts]]
-        return Moment(due if time is None else time, at, likely / (1 - likely))
+    def _moments(
+        self, looked: Iterable[_Looked | Trouble], every: float, asked: LocateOptions
+    ) -> Iterator[tuple[_Looked | Trouble, Moment | None]]:
+        """Each photo with its moment; none for one that cannot be read. Times count from the first photo on; a photo
+        that has none was taken `every` seconds after the one before it."""
+        start, last = None, -every
+        for one in looked:
+            last += every
+            if isinstance(one, Trouble):
+                yield one, None
+                continue
+            if one.question.time is not None:
+                start = one.question.time - last if start is None else start
+                last = one.question.time - start
+            yield one, self._moment(one.found, last, asked)
 
-    def _believed(self, looked: _Looked, moment: Moment, belief: Floats, asked: LocateOptions) -> Answer:
+    def _moment(self, found: Candidates, time: float, asked: LocateOptions) -> Moment:
+        """The places among the candidates, and the chance of each by this photo alone: of the first, what `locate`
+        says."""
+        firsts, evidence = places_among(found.distances, found.at, found.inliers, self.within)
+        likely = self.trust.probability(evidence, asked.outside)
+        alone = np.append(likely, 1.0)
+        if len(likely):
+            odds = np.append(likely[1:] / np.maximum(1.0 - likely[1:], SURE), 1.0)
+            alone[1:] = (1.0 - likely[0]) * odds / odds.sum()
+        return Moment(time, found.at[firsts], alone)
+
+    def _believed(
+        self, one: _Looked | Trouble, moment: Moment | None, belief: Floats | None, asked: LocateOptions
+    ) -> Answer | Trouble:
         """The answer of one moment: the candidates of the likeliest place come first."""
-        best = int(np.argmax(belief))
-        elsewhere = np.hypot(*(self.positions[looked.found.rows] - moment.positions[best]).T) > self.reach
-        found = looked.found.in_order(np.argsort(elsewhere, kind="stable"))
-        return replace(self._told(looked, found, float(belief[best]), asked), time=moment.time)
+        if isinstance(one, Trouble) or moment is None or belief is None:
+            assert isinstance(one, Trouble)
+            return one
+        if len(belief) == 1:  # nothing was found
+            return replace(self._told(one, one.found, 0.0, asked), time=moment.time)
+        best = int(np.argmax(belief[:-1]))
+        elsewhere = np.linalg.norm(one.found.at - moment.positions[best], axis=1) > self.within
+        found = one.found.in_order(np.argsort(elsewhere, kind="stable"))
+        return replace(self._told(one, found, float(belief[best]), asked), time=moment.time)
 
     # ---- what is loaded when it is needed ----
 
     @cached_property
     def model(self) -> PlaceNet:
         """The network that described the map's photos."""
-        with self._loading:
-            return load_own(self.generation.folder, self.meta["model"])
+        net: PlaceNet = self._once("model", lambda: load_own(self.generation.folder, self.meta["model"]))
+        return net
 
     @cached_property
     def _vectors(self) -> NDArray[Any]:
@@ -273,8 +301,9 @@ class Map:
         facts = self.meta["verifier"]
         if facts is None:
             return None
-        with self._loading:
-            made = verifier_named(facts["name"], facts["keypoints"], self.device)
+        made: Verifier = self._once(
+            "verifier", lambda: verifier_named(facts["name"], facts["keypoints"], self.device)
+        )
         if {"name": made.name, **made.facts()} != facts:
             raise InputError(
                 f"{self.generation.folder}: its local features are of another version of {facts['name']};"
@@ -284,10 +313,16 @@ class Map:
 
     @cached_property
     def _describe(self) -> Vectors:
+        dims, whitening = self.generation.vectors.shape[1], self.generation.whitening
+        describer = self._once("describer", lambda: describer_for(self.model, self.device, images=1))
+        return Vectors(self.model.preprocessing, describer, whitening, dims)
+
+    def _once(self, name: str, load: Callable[[], Any]) -> Any:
+        """What takes long is loaded once, also where several threads ask for it at the same time."""
         with self._loading:
-            describer = describer_for(self.model, self.device, images=1)
-            dims = self.generation.vectors.shape[1]
-            return Vectors(self.model.preprocessing, describer, self.generation.whitening, dims)
+            if name not in self._loaded:
+                self._loaded[name] = load()
+            return self._loaded[name]
 
 
 def _question(photo: Any) -> Question:

@@ -99,7 +99,13 @@ class LocateOptions(Options):
         below=1.0,
     )
     at_least: float = option(0.5, "Probability from which on a place counts as found.", least=0.0, most=1.0)
-    candidates: int = option(20, "Photos of the map that are compared in detail.", least=1, panel=_ASKED)
+    precision: float | None = option(
+        None,
+        "Instead, count as found what is right this often, such as 0.95, by the map's own calibration.",
+        above=0.0,
+        below=1.0,
+        default="not asked for",
+    )
     verify: bool = option(True, "Compare local features, where the map keeps them.", panel=_ASKED)
 
 

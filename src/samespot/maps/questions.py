@@ -43,6 +43,11 @@ def questions(sources: Sequence[str | Path], every: float = 1.0) -> Iterator[Que
             yield Question(str(source), path)
 
 
+def is_table(source: str | Path) -> bool:
+    """Whether this names a table of photos, by its ending."""
+    return Path(source).suffix.lower() in TABLES
+
+
 def is_video(source: str | Path) -> bool:
     """Whether this names a video, by its ending."""
     return Path(source).suffix.lower() in VIDEOS
@@ -62,11 +67,10 @@ def _of_folder(folder: Path) -> Iterator[Question]:
 
 def _of_table(path: Path) -> Iterator[Question]:
     """The photos of a table; where they were taken need not be in it."""
-    import pandas as pd
-
     from samespot.files import read_json
     from samespot.places.catalogue import meta_path
     from samespot.places.csv_files import load_table, named_columns
+    from samespot.places.table import Places
 
     table, _ = named_columns(load_table(path), path)
     if "image" not in table:
@@ -75,10 +79,7 @@ def _of_table(path: Path) -> Iterator[Question]:
     root = path.parent / (
         read_json(beside, "delete it or fix it").get("root", ".") if beside.is_file() else "."
     )
-    seconds: Any = np.full(len(table), np.nan)
-    if "time" in table:
-        read = pd.to_datetime(table["time"].astype("str"), format="mixed", errors="coerce", utc=True)
-        seconds = ((read - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(seconds=1)).to_numpy(dtype=np.float64)
+    seconds = Places(root, table).seconds()
     for name, time in zip(table["image"].astype("str"), seconds, strict=True):
         yield Question(name, root / name, None if np.isnan(time) else float(time))
 
@@ -97,9 +98,17 @@ def frames(path: Path, every: float) -> Iterator[Question]:
             for frame in video.decode(video=0):
                 time = float(frame.time or 0.0)
                 if time + 1e-6 >= due:
-                    yield Question(f"{path} at {time:.1f} s", frame.to_ndarray(format="rgb24"), time)
+                    yield Question(f"{path} at {time:.1f} s", _upright(frame), time)
                     due = time + every
+    except InputError:
+        raise
     except (OSError, ValueError) as error:  # PyAV's errors are of these kinds
         raise InputError(
             f"{path}: cannot read the video ({getattr(error, 'strerror', None) or error})"
         ) from None
+
+
+def _upright(frame: Any) -> Any:
+    """The pixels of a frame as a player shows them: phones write upright videos lying, with a note how to turn them."""
+    turns = round(getattr(frame, "rotation", 0) / 90) % 4  # counterclockwise
+    return np.ascontiguousarray(np.rot90(frame.to_ndarray(format="rgb24"), turns))

@@ -21,6 +21,15 @@ def refuse_other_suffix(path: Path) -> None:
         raise InputError(f"{path}: answers are written as {', '.join((*_WHOLE, *_TABLES))}")
 
 
+def refuse_without_degrees(path: Path, projection: str | None) -> None:
+    """Raise for a format of degrees where the map knows only metres."""
+    if projection is None and path.suffix in (".gpx", ".geojson"):
+        raise InputError(
+            f"{path}: this map knows only metres, and {path.suffix[1:]} only degrees; write .json, .csv or .parquet, or"
+            " index the photos with `projection`"
+        )
+
+
 def write_answers(outcomes: Iterable[Outcome], path: Path, track: bool = False) -> Path:
     """Every answer as it comes. A table also has a line for each photo that could not be read.
 

@@ -1,8 +1,9 @@
 """Where was each photo of a sequence taken? Evidence is summed over time: a camera moves only so fast.
 
-A hidden Markov model. At each moment the camera is at one of the candidates of that photo, or outside the map. How well
-a photo fits a candidate is what the calibration says; from one moment to the next, the camera moves at most as far as
-its speed allows, or enters or leaves the map.
+A hidden Markov model. At each moment the camera is at one of the places that the photo may show, or at none of them:
+outside the map, or not found. What one photo says by itself is the calibration's word (`Moment.alone`). How likely a
+step is, is told as a ratio: how many times as likely it makes a place as it would be without knowing the photo before.
+So a single photo, or photos so long apart that anything can be reached, are believed as they are one by one.
 """
 
 from __future__ import annotations
@@ -14,78 +15,83 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
-LEAVES = 0.02  # chance to enter or leave the map from one photo to the next
-LOST = 1e-4  # chance that the camera was carried faster than it can go, or that times are wrong
+LOSES = 0.3  # how many times as likely none of the places is after a photo at one of them
+FINDS = 0.5  # how many times as likely a place is after a photo at none
+MOST = 10.0  # no step makes a place more than so many times as likely: calibrations are not that exact
+LOST = 1e-3  # the same of a place that cannot be reached: times may be wrong, and positions
 
 
 @dataclass(frozen=True)
 class Moment:
-    """One photo of a sequence: when it was taken, where it may have been, and how well it fits there.
-
-    The candidates are different places: photos of one place are one candidate.
-    """
+    """One photo of a sequence. Its candidates are different places: photos of one place are one candidate."""
 
     time: float  # [s]
     positions: Floats  # (k, 2) [m] of the candidates
-    odds: Floats  # (k,) how much likelier the photo is there than not, before anything else is known
+    alone: Floats  # (k + 1,) the chance of each by this photo alone, and at the end of none of them
+
+
+@dataclass(frozen=True)
+class Steps:
+    """How a camera moves: what `speed` [m/s] it never exceeds, how far [m] positions of one place may differ, which
+    places (m, 2) there are, and what share of the photos are not in the map."""
+
+    speed: float
+    slack: float
+    places: Floats
+    outside: float
+
+    def __call__(self, before: Moment, after: Moment) -> Floats:
+        """(k + 1, l + 1) how many times as likely each candidate of a photo is made by each of the photo before."""
+        reach = self.slack + self.speed * max(after.time - before.time, 0.0)
+        apart = np.linalg.norm(before.positions[:, None] - after.positions[None, :], axis=2)
+        inside = (1 - self.outside * LOSES) / (1 - self.outside)
+        ratios = np.full((len(before.alone), len(after.alone)), FINDS)
+        ratios[:-1, :-1] = np.where(
+            apart <= reach, inside * self._fewer(before.positions, reach)[:, None], LOST
+        )
+        ratios[:-1, -1] = LOSES
+        ratios[-1, -1] = (1 - FINDS * (1 - self.outside)) / self.outside
+        return ratios
+
+    def _fewer(self, positions: Floats, reach: float) -> Floats:
+        """(k,) how many times as many places there are as can be reached from each position, MOST at most."""
+        apart = np.linalg.norm(positions[:, None] - self.places[None, :], axis=2)
+        times: Floats = len(self.places) / np.maximum((apart <= reach).sum(axis=1), 1)
+        return np.minimum(times, MOST)
+
+
+def distinct_places(positions: Floats, side: float) -> Floats:
+    """(m, 2) one position for each square of so many metres that any of the positions (n, 2) lies in."""
+    squares = np.unique(np.floor(positions / side), axis=0)
+    return np.asarray((squares + 0.5) * side)
 
 
 class Follower:
-    """Takes photos one after the other and believes only what it has seen so far: for live use.
+    """Takes photos one after the other and believes only what it has seen so far: for live use."""
 
-    speed: [m/s] that the camera never exceeds. slack: [m] that positions of one place may differ.
-    """
-
-    def __init__(self, speed: float, slack: float, outside: float) -> None:
-        self.speed, self.slack, self.outside = speed, slack, outside
-        self._last: Moment | None = None
-        self._belief = np.zeros(0)  # at the candidates of the last photo
-        self.away = outside
+    def __init__(self, steps: Steps) -> None:
+        self._steps = steps
+        self._last: tuple[Moment, Floats] | None = None
 
     def __call__(self, moment: Moment) -> Floats:
-        """(k,) the chance of each candidate of this photo."""
-        if self._last is None:
-            before, away = np.full(len(moment.odds), 1 - self.outside), self.outside
-        else:
-            reached = moves(self._last, moment, self.speed, self.slack)
-            before = (1 - LEAVES) * (self._belief @ reached) + LEAVES * self.away
-            away = (1 - LEAVES) * self.away + LEAVES * self._belief.sum()
-        after = before * moment.odds
-        total = after.sum() + away
-        self._last, self._belief, self.away = moment, after / total, away / total
-        return self._belief
+        """(k + 1,) the chance of each candidate of this photo, and of none of them."""
+        belief: Floats = moment.alone
+        if self._last is not None:
+            before, believed = self._last
+            belief = belief * (believed @ self._steps(before, moment))
+        belief = belief / belief.sum()
+        self._last = moment, belief
+        return belief
 
 
-def moves(before: Moment, after: Moment, speed: float, slack: float) -> Floats:
-    """(k, l) how well a camera at one candidate can have come to another: 1 where its speed allows it."""
-    apart = np.linalg.norm(before.positions[:, None] - after.positions[None, :], axis=2)
-    reach = slack + speed * max(after.time - before.time, 0.0)
-    beyond = np.maximum(apart - reach, 0.0) / max(slack, 1e-9)
-    fits: Floats = LOST + (1 - LOST) * np.exp(-(beyond**2))
-    return fits
-
-
-def smoothed(moments: Sequence[Moment], speed: float, slack: float, outside: float) -> list[Floats]:
-    """The chance of each candidate of each photo, (k,) at each moment: later photos tell about earlier ones, too."""
-    if not moments:
-        return []
-    follower = Follower(speed, slack, outside)
-    forward, away = [], []
-    for moment in moments:
-        forward.append(follower(moment))
-        away.append(follower.away)
-    beliefs: list[Floats] = [np.zeros(0)] * len(moments)
-    later, later_away = np.ones(len(moments[-1].odds)), 1.0
-    for t in range(len(moments) - 1, -1, -1):
-        here, outside_here = forward[t] * later, away[t] * later_away
-        total = here.sum() + outside_here
-        beliefs[t] = here / total
-        if t == 0:
-            break
-        told = moments[t].odds * later
-        back = moves(moments[t - 1], moments[t], speed, slack)
-        later = (1 - LEAVES) * (back @ told) + LEAVES * later_away
-        later_away = (1 - LEAVES) * later_away + LEAVES * told.sum()
-        largest = max(later.max(initial=0.0), later_away)
-        later, later_away = later / largest, later_away / largest
+def smoothed(moments: Sequence[Moment], steps: Steps) -> list[Floats]:
+    """The same of a whole sequence: later photos tell about earlier ones, too."""
+    follower = Follower(steps)
+    beliefs = [follower(moment) for moment in moments]
+    later = np.ones(len(beliefs[-1])) if beliefs else np.ones(1)
+    for at in range(len(moments) - 2, -1, -1):
+        later = steps(moments[at], moments[at + 1]) @ (moments[at + 1].alone * later)
+        later = later / later.max()
+        beliefs[at] = beliefs[at] * later
+        beliefs[at] = beliefs[at] / beliefs[at].sum()
     return beliefs

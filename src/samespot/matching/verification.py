@@ -8,6 +8,7 @@ an answer is right; what part of the photo they cover is a second estimate of ho
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -169,7 +170,7 @@ class Geometry:
         self.within, self.tries = within, tries
         self._poselib = needed("poselib", "verifying matches")
         self._threads = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="geometries")
-        self._blas = ThreadpoolController()
+        self._blas, self._alone = ThreadpoolController(), threading.Lock()
 
     def agreements(
         self, query: Keypoints, candidates: Sequence[Keypoints], matched: Callable[[Keypoints], Pairs]
@@ -182,7 +183,8 @@ class Geometry:
             share, area = len(kept) / max(len(query), 1), covered(query, kept[:, 0])
             return Agreement(kept, len(putative), share, area)
 
-        with self._blas.limit(limits=1, user_api="blas"):  # each thread has one of the cores
+        # each thread has one of the cores; one at a time, since the limit is the whole process's
+        with self._alone, self._blas.limit(limits=1, user_api="blas"):
             return list(self._threads.map(agreement, candidates))
 
     def explained(self, query: Keypoints, candidate: Keypoints, pairs: Pairs) -> Pairs:

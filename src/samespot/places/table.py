@@ -75,6 +75,10 @@ class Places:
         """(n,) when each photo was taken [s], to tell how far two are apart; NaN where `time` is missing or unread."""
         if "time" not in self.table:
             return np.full(len(self), np.nan)
+        if pd.api.types.is_float_dtype(self.table["time"]) or pd.api.types.is_integer_dtype(
+            self.table["time"]
+        ):
+            return self.table["time"].to_numpy(dtype=np.float64)
         words = self.table["time"].astype("str")
         read = pd.to_datetime(words, format="mixed", errors="coerce", utc=True)
         since = (read - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(seconds=1)
