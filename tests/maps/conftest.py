@@ -7,8 +7,10 @@ import pytest
 import torch
 from PIL import Image
 
+from samespot.maps.asking import model_trust
 from samespot.matching.keypoints import Keypoints
 from samespot.model.network import PlaceNet
+from samespot.model.shipped import DEFAULT_MODEL, SHIPPED
 
 NORTH = 1e-4  # [deg] between two photos: 11 m
 
@@ -39,15 +41,20 @@ def net():
     return small.eval()
 
 
+@pytest.fixture(scope="session")
+def calibration():
+    """As a map has it that cannot calibrate itself."""
+    return model_trust(PlaceNet.load(SHIPPED[DEFAULT_MODEL].folder), "nobody asked it").to_dict()
+
+
 @pytest.fixture
-def quick(monkeypatch, one_thread):
+def quick(monkeypatch, one_thread, calibration):
     """No XFeat, and no map asks itself: what is stored and what changes is in question here."""
     from samespot.maps import build
     from samespot.matching import verification
 
     monkeypatch.setattr(verification, "verifier_named", lambda name, count, device: FirstPixels(count))
-    told = {"source": "model", "facts": {"why not of the map": "nobody asked it"}}
-    monkeypatch.setattr(build._Work, "_calibration", lambda self, generation: told)
+    monkeypatch.setattr(build._Work, "_calibration", lambda self, generation: calibration)
 
 
 def _dms(angle):
