@@ -301,7 +301,14 @@ class _Work:
             return whitening
 
         written, whitening = files.write_generation(
-            self.folder, number, contents.places.table, rows, about, contents.left_out, fill
+            self.folder,
+            number,
+            contents.places.table,
+            rows,
+            about,
+            self.model["digest"],
+            contents.left_out,
+            fill,
         )
         width = int(self.net.descriptor_size)
         dims = width if whitening is None else whitening.rank
