@@ -33,12 +33,14 @@ from samespot.maps.contents import (
     Source,
     carried,
     joined_parts,
+    joined_to,
     known_source,
     moved_source,
     next_id,
     read_part,
     said_left_out,
     take_out,
+    with_part,
 )
 from samespot.maps.folder import FORMAT, ROW, Generation
 from samespot.maps.looking import Look, Looking, Vectors, finite, looks
@@ -154,6 +156,9 @@ class _Opened:
     def names(self) -> list[str]:
         return [str(name) for name in self.places.table["image"]]
 
+    def as_source(self, number: int, removed: tuple[str, ...] = ()) -> Source:
+        return Source(number, self.given, self.root, removed, dict(self.places.dropped), self.places.notes)
+
 
 def _opened(source: Any, asked: ContentOptions, reading: Mapping[str, Any] | None) -> _Opened:
     places = as_places(source, **(reading or {}))
@@ -167,23 +172,23 @@ def _contents(
 ) -> Contents:
     """The photos of the map as it is to be."""
     parts = work.carried(asked.need_heading)
-    for opened in (*given, *added):
-        source = known_source(opened.given, parts)
-        if source is None and opened in given:
-            source = moved_source(opened.names, parts)
-        new = source is None
-        if new and parts and opened in given:
+    for opened in given:
+        source = known_source(opened.given, parts) or moved_source(opened.names, parts)
+        if source is None and parts:
             raise InputError(
                 f"{work.folder}: is a map of {parts[0].source.given}, not of {opened.given}; add its photos with `add`,"
                 " or choose another folder"
             )
-        source = source or Source(next_id(parts), opened.given, opened.root)
-        removed = () if opened in added else source.removed  # what is added again is wanted again
-        told = Source(
-            source.id, opened.given, opened.root, removed, dict(opened.places.dropped), opened.places.notes
-        )
+        told = opened.as_source(0) if source is None else opened.as_source(source.id, source.removed)
+        parts = with_part(parts, read_part(told, opened.places, work.recipe, asked.need_heading))
+    for opened in added:
+        source = known_source(opened.given, parts)
+        told = opened.as_source(next_id(parts) if source is None else source.id)
         part = read_part(told, opened.places, work.recipe, asked.need_heading)
-        parts = [*parts, part] if new else [part if one.source.id == source.id else one for one in parts]
+        if source is not None:
+            before = next(one for one in parts if one.source.id == source.id)
+            part = joined_to(before, part, opened.names, work.recipe)
+        parts = with_part(parts, part)
     for pattern in asked.remove:
         parts = take_out(parts, pattern)
     return joined_parts(parts)
