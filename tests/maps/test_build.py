@@ -1,5 +1,6 @@
 """A map is what its photos are, whatever came between: additions, removals, moves, other settings."""
 
+import json
 import os
 import shutil
 
@@ -14,6 +15,7 @@ from samespot.images.reading import read_image
 from samespot.maps import build, folder
 from samespot.maps.build import update_map
 from samespot.maps.folder import open_generation
+from samespot.places.pose import PoseFrame
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -365,6 +367,27 @@ def test_a_map_keeps_its_own_settings(street, tmp_path, net):
     again = update_map(photos, tmp_path / "map")  # nothing is said, not even of the model
     assert not again.changed
     assert len(again.generation.keypoints(0)) == 20
+
+
+def test_weights_do_not_outlive_their_model(street, tmp_path, net):
+    photos, out = street(3), tmp_path / "map"
+    made(photos, out, net)
+    meta = json.loads((out / "meta.json").read_text())
+    meta["options"]["weights"] = "weights.pth"
+    (out / "meta.json").write_text(json.dumps(meta))
+    built = made(photos, out, net, keypoints=20)
+    assert built.generation.meta["options"]["weights"] is None
+
+
+def test_build_map_takes_what_open_places_takes(street, tmp_path, net):
+    photos = street(2)
+    pose = dict.fromkeys(("tx", "tz", "qx", "qy", "qz"), 0.0) | {"ty": [1.0, 5.0], "qw": 1.0}
+    table_of(photos, [0, 1], **pose).save(photos / "places.csv")
+    frame = PoseFrame(forward=(0.0, 1.0, 0.0))
+    map = samespot.build_map(
+        photos / "places.csv", net, tmp_path / "map", frame=frame, missing_images="error", verify=False
+    )
+    assert map.positions[:, 1].tolist() == [1.0, 5.0]
 
 
 def test_other_local_features_mean_that_all_is_described_again(street, tmp_path, net):

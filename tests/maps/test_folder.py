@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from samespot import InputError
+from samespot import InputError, Places
 from samespot.maps import build, folder
 from samespot.maps.build import update_map
 from samespot.maps.folder import open_generation
@@ -263,6 +263,23 @@ def test_a_calibration_stays_while_few_photos_change(street, tmp_path, net, monk
     assert update_map(photos, out, model=net).generation.meta["calibration"]["of"] == 4
     update_map(photos, out, model=net, within=10)  # another question
     assert asked == [1, 4, 5]
+
+
+def test_a_photo_that_changed_or_moved_counts_once(street, tmp_path, net, touch):
+    photos = street(64)
+    columns = {"image": [f"{i:03d}.jpg" for i in range(64)], "easting": 0.0, "northing": np.arange(64) * 9.0}
+
+    def again():
+        table = Places.build(photos, {**columns, "heading": 0.0})
+        return update_map(table, tmp_path / "map", model=net, dims=16).generation.meta["calibrated"]
+
+    again()
+    touch(photos / "000.jpg")
+    assert again() == {"generation": 1, "photos_changed_since": 1}
+    columns["easting"] = np.eye(64)[1]
+    assert again() == {"generation": 1, "photos_changed_since": 2}
+    columns = {name: values[:-1] for name, values in columns.items()}
+    assert again() == {"generation": 1, "photos_changed_since": 3}
 
 
 def test_an_error_on_the_way_leaves_the_old_map(made, street, net, monkeypatch):
