@@ -1,17 +1,21 @@
 """A map is what its photos are, whatever came between: additions, removals, moves, other settings."""
 
+import json
 import os
 import shutil
 
 import numpy as np
+import pandas as pd
 import pytest
 from PIL import Image
 
+import samespot
 from samespot import InputError, Places
 from samespot.images.reading import read_image
 from samespot.maps import build, folder
 from samespot.maps.build import update_map
 from samespot.maps.folder import open_generation
+from samespot.places.pose import PoseFrame
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -164,6 +168,60 @@ def test_an_added_source_is_brought_up_to_date_by_adding_it_again(street, tmp_pa
     assert names(built.generation)[4:] == ["../more/050.jpg", "../more/052.jpg"]
 
 
+def table_of(photos, rows, easting=0.0, **more):
+    columns = {"image": [f"{i:03d}.jpg" for i in rows], "easting": easting, "northing": np.array(rows) * 9.0}
+    return Places.build(photos, {**columns, "heading": 0.0, **more})
+
+
+def test_another_table_of_a_known_root_is_added(street, tmp_path, net):
+    photos, out = street(6), tmp_path / "map"
+    made(table_of(photos, [0, 1, 2, 3]), out, net)
+    built = made(None, out, net, add=[table_of(photos, [2, 5], easting=7.0)])
+    assert names(built.generation) == ["000.jpg", "001.jpg", "002.jpg", "003.jpg", "005.jpg"]
+    assert built.generation.places.positions[:, 0].tolist() == [0, 0, 7, 0, 7]
+    assert (built.described, built.gone) == (1, 0)
+    assert_sound(built.generation, net)
+    assert not made(None, out, net, add=[table_of(photos, [2, 5], easting=7.0)]).changed
+
+
+def test_a_root_is_given_and_added_at_once(street, tmp_path, net):
+    photos = street(4)
+    built = made(table_of(photos, [0, 1]), tmp_path / "map", net, add=[table_of(photos, [3])])
+    assert names(built.generation) == ["000.jpg", "001.jpg", "003.jpg"]
+
+
+def test_another_split_of_a_known_table_is_added(street, tmp_path, net):
+    photos, out = street(4), tmp_path / "map"
+    table_of(photos, [0, 1, 2, 3], split=["map", "query"] * 2).save(photos / "places.csv")
+    made(photos / "places.csv", out, net, split="map")
+    built = made(None, out, net, add=[str(photos / "places.csv")], split="query")
+    assert sorted(names(built.generation)) == [f"{i:03d}.jpg" for i in range(4)]
+    assert built.described == 2
+    for split in ("map", "query"):
+        assert not made(None, out, net, add=[str(photos / "places.csv")], split=split).changed
+
+
+def test_a_table_on_another_plane_joins_its_source(street, tmp_path, net):
+    photos, out = street(6), tmp_path / "map"
+    degrees = {"image": [f"{i:03d}.jpg" for i in range(6)], "latitude": 48.137, "longitude": 11.575}
+    pd.DataFrame(degrees).to_csv(photos / "places.csv", index=False)
+    first = samespot.open_places(photos / "places.csv", projection="EPSG:32632").select(slice(0, 3))
+    second = samespot.open_places(photos / "places.csv", projection="EPSG:32633").select(slice(3, 6))
+    made(first, out, net)
+    at = made(None, out, net, add=[second]).generation.places.positions[:, :2]
+    np.testing.assert_allclose(at, np.tile(at[:1], (6, 1)), atol=0.01)
+
+
+def test_only_what_is_added_again_comes_back(street, tmp_path, net):
+    photos, out = street(5), tmp_path / "map"
+    made(table_of(photos, range(5)), out, net)
+    made(None, out, net, remove=["00[123]*", "004.jpg"])
+    built = made(None, out, net, add=[table_of(photos, [2])])
+    assert names(built.generation) == ["000.jpg", "002.jpg"]
+    built = made(table_of(photos, range(5)), out, net)
+    assert names(built.generation) == ["000.jpg", "002.jpg"]
+
+
 def test_a_photo_that_two_sources_have_is_taken_once(street, tmp_path, net):
     photos = street(4)
     inner = street(2, "photos/inner", first=20)
@@ -242,6 +300,43 @@ def test_what_was_taken_out_stays_out_until_it_is_added_again(street, tmp_path, 
     assert len(built.generation) == 4
 
 
+@pytest.mark.parametrize("word", ["photos/walk", "./photos/walk/", "photos/walk/001.jpg"])
+def test_a_relative_path_means_the_same_from_everywhere(street, tmp_path, net, monkeypatch, word):
+    street(2, "photos/walk")
+    photos, out = street(3, first=10), tmp_path / "map"
+    made(photos, out, net)
+    monkeypatch.chdir(tmp_path)
+    left = names(made(None, out, net, remove=[word]).generation)
+    assert len(left) == (4 if word.endswith(".jpg") else 3)
+    monkeypatch.chdir("/")
+    assert not made(photos, out, net).changed
+    photos.rename(tmp_path / "elsewhere")
+    assert names(made(tmp_path / "elsewhere", out, net).generation) == left
+
+
+def test_a_word_never_comes_to_mean_a_path(street, tmp_path, net, monkeypatch):
+    """What was said of names in the source is not read as a path of the working directory later."""
+    photos, out = street(3), tmp_path / "map"
+    street(1, "photos/walk", first=1)
+    made(photos, out, net)
+    made(None, out, net, remove=["001.jpg"])
+    monkeypatch.chdir(photos / "walk")
+    built = made(photos, out, net)
+    assert not built.changed
+    assert names(built.generation) == ["000.jpg", "002.jpg", "walk/001.jpg"]
+
+
+def test_a_folder_above_the_source_is_taken_out(street, tmp_path, net, monkeypatch):
+    photos, out = street(2), tmp_path / "map"
+    more = street(2, "far/more", first=9)
+    made(photos, out, net)
+    made(None, out, net, add=[str(more)])
+    monkeypatch.chdir(tmp_path)
+    assert names(made(None, out, net, remove=["far"]).generation) == ["000.jpg", "001.jpg"]
+    monkeypatch.chdir("/")
+    assert not made(photos, out, net).changed
+
+
 def test_a_removal_that_means_nothing_is_refused(street, tmp_path, net):
     made(street(2), tmp_path / "map", net)
     with pytest.raises(InputError, match="no photo of the map is meant"):
@@ -272,6 +367,27 @@ def test_a_map_keeps_its_own_settings(street, tmp_path, net):
     again = update_map(photos, tmp_path / "map")  # nothing is said, not even of the model
     assert not again.changed
     assert len(again.generation.keypoints(0)) == 20
+
+
+def test_weights_do_not_outlive_their_model(street, tmp_path, net):
+    photos, out = street(3), tmp_path / "map"
+    made(photos, out, net)
+    meta = json.loads((out / "meta.json").read_text())
+    meta["options"]["weights"] = "weights.pth"
+    (out / "meta.json").write_text(json.dumps(meta))
+    built = made(photos, out, net, keypoints=20)
+    assert built.generation.meta["options"]["weights"] is None
+
+
+def test_build_map_takes_what_open_places_takes(street, tmp_path, net):
+    photos = street(2)
+    pose = dict.fromkeys(("tx", "tz", "qx", "qy", "qz"), 0.0) | {"ty": [1.0, 5.0], "qw": 1.0}
+    table_of(photos, [0, 1], **pose).save(photos / "places.csv")
+    frame = PoseFrame(forward=(0.0, 1.0, 0.0))
+    map = samespot.build_map(
+        photos / "places.csv", net, tmp_path / "map", frame=frame, missing_images="error", verify=False
+    )
+    assert map.positions[:, 1].tolist() == [1.0, 5.0]
 
 
 def test_other_local_features_mean_that_all_is_described_again(street, tmp_path, net):

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from samespot import InputError
+from samespot import InputError, Places
 from samespot.maps import build, folder
 from samespot.maps.build import update_map
 from samespot.maps.folder import open_generation
@@ -159,6 +159,79 @@ def test_a_folder_of_other_things_is_left_alone(street, tmp_path, net):
         update_map(photos, tmp_path / "mine" / "letter.txt", model=net)
 
 
+def test_hidden_files_count_as_other_files(street, tmp_path, net):
+    mine = tmp_path / "mine"
+    (mine / ".git").mkdir(parents=True)
+    (mine / ".git" / "HEAD").write_text("ref")
+    with pytest.raises(InputError, match="holds other files and is no map"):
+        update_map(street(2), mine, model=net)
+    assert (mine / ".git" / "HEAD").read_text() == "ref"
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / ".lock").write_text("of another program")
+    with pytest.raises(InputError, match="holds other files and is no map"):
+        update_map(street(2), own, model=net)
+    assert (own / ".lock").read_text() == "of another program"
+
+
+def test_only_our_own_scratch_is_removed(made, street, net):
+    ours = [".meta.json.123.partial", "segments/.000001.safetensors.45.partial"]
+    ours += [
+        "generations/.000002.part-my-host-17-ab_12cd3",
+        "generations/.000002.part-my-host-17-ab_12cd3.old",
+    ]
+    theirs = [
+        ".gitignore",
+        ".git",
+        "segments/.gitattributes",
+        "generations/.keep",
+        "models/.DS_Store",
+        ".partial",
+    ]
+    for name in (*ours, *theirs):
+        path = made / name
+        if ".part-" in name or name == ".git":
+            path.mkdir()
+            (path / "HEAD").write_text("ref")
+        else:
+            path.write_text("x")
+    update_map(street(6), made, model=net)
+    assert [name for name in ours if (made / name).exists()] == []
+    assert [name for name in theirs if not (made / name).exists()] == []
+    assert (made / ".git" / "HEAD").read_text() == "ref"
+
+
+def test_a_folder_that_a_killed_first_run_left_is_free(street, tmp_path, net):
+    (tmp_path / "map").mkdir()
+    (tmp_path / "map" / ".lock").touch()
+    (tmp_path / "map" / ".meta.json.123.partial").touch()
+    assert len(update_map(street(2), tmp_path / "map", model=net).generation) == 2
+
+
+def test_the_model_of_the_generation_before_stays(made, street, net):
+    import torch
+
+    from samespot.model.network import PlaceNet
+
+    torch.manual_seed(2)
+    others = [
+        PlaceNet("test_resnet.r160_in1k", pretrained=False, image_size=(48, 64)).eval() for _ in range(2)
+    ]
+    reader = open_generation(made)
+    update_map(street(5), made, model=others[0])
+    assert load_own(made, reader.meta["model"]).digest() == net.digest()  # only now
+    update_map(street(5), made, model=others[1])
+    left = {path.name for path in (made / "models").iterdir()}
+    assert left == {other.digest() for other in others}
+
+
+def test_what_to_do_about_a_broken_map_can_be_done(made, street, net):
+    (made / "generations" / "000001" / "rows.npy").unlink()
+    with pytest.raises(InputError, match="or index the photos into a new folder"):
+        update_map(street(5), made, model=net)
+    assert len(update_map(street(5), made.parent / "new", model=net).generation) == 5
+
+
 def test_the_calibration_sees_the_new_map_and_the_switch_comes_after_it(made, street, net, monkeypatch):
     seen = []
 
@@ -190,6 +263,23 @@ def test_a_calibration_stays_while_few_photos_change(street, tmp_path, net, monk
     assert update_map(photos, out, model=net).generation.meta["calibration"]["of"] == 4
     update_map(photos, out, model=net, within=10)  # another question
     assert asked == [1, 4, 5]
+
+
+def test_a_photo_that_changed_or_moved_counts_once(street, tmp_path, net, touch):
+    photos = street(64)
+    columns = {"image": [f"{i:03d}.jpg" for i in range(64)], "easting": 0.0, "northing": np.arange(64) * 9.0}
+
+    def again():
+        table = Places.build(photos, {**columns, "heading": 0.0})
+        return update_map(table, tmp_path / "map", model=net, dims=16).generation.meta["calibrated"]
+
+    again()
+    touch(photos / "000.jpg")
+    assert again() == {"generation": 1, "photos_changed_since": 1}
+    columns["easting"] = np.eye(64)[1]
+    assert again() == {"generation": 1, "photos_changed_since": 2}
+    columns = {name: values[:-1] for name, values in columns.items()}
+    assert again() == {"generation": 1, "photos_changed_since": 3}
 
 
 def test_an_error_on_the_way_leaves_the_old_map(made, street, net, monkeypatch):

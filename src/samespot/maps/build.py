@@ -33,12 +33,14 @@ from samespot.maps.contents import (
     Source,
     carried,
     joined_parts,
+    joined_to,
     known_source,
     moved_source,
     next_id,
     read_part,
     said_left_out,
     take_out,
+    with_part,
 )
 from samespot.maps.folder import FORMAT, ROW, Generation
 from samespot.maps.looking import Look, Looking, Vectors, finite, looks
@@ -100,11 +102,12 @@ def build_map(
     """Make a map of photos in the folder `out`, or bring it up to date; returns the opened map.
 
     places: a table, or whatever `open_places` opens. model: as of `load_model`; by default the map's own, or
-    samespot-lite for a new map. options: fields of `MapOptions` and `ContentOptions`, and what `open_places` takes.
+    samespot-lite for a new map. options: fields of `MapOptions` and `ContentOptions`, and whatever else `open_places`
+    takes.
     """
     from samespot.maps.map import open_map
 
-    reading = {name: options.pop(name) for name in names(ReadOptions) if name in options}
+    reading = {name: options.pop(name) for name in (*names(ReadOptions), "onto", "frame") if name in options}
     update_map(places, out, model=model, reading=reading, progress=progress, **options)
     return open_map(out)
 
@@ -154,6 +157,9 @@ class _Opened:
     def names(self) -> list[str]:
         return [str(name) for name in self.places.table["image"]]
 
+    def as_source(self, number: int, removed: tuple[str, ...] = ()) -> Source:
+        return Source(number, self.given, self.root, removed, dict(self.places.dropped), self.places.notes)
+
 
 def _opened(source: Any, asked: ContentOptions, reading: Mapping[str, Any] | None) -> _Opened:
     places = as_places(source, **(reading or {}))
@@ -167,23 +173,23 @@ def _contents(
 ) -> Contents:
     """The photos of the map as it is to be."""
     parts = work.carried(asked.need_heading)
-    for opened in (*given, *added):
-        source = known_source(opened.given, parts)
-        if source is None and opened in given:
-            source = moved_source(opened.names, parts)
-        new = source is None
-        if new and parts and opened in given:
+    for opened in given:
+        source = known_source(opened.given, parts) or moved_source(opened.names, parts)
+        if source is None and parts:
             raise InputError(
                 f"{work.folder}: is a map of {parts[0].source.given}, not of {opened.given}; add its photos with `add`,"
                 " or choose another folder"
             )
-        source = source or Source(next_id(parts), opened.given, opened.root)
-        removed = () if opened in added else source.removed  # what is added again is wanted again
-        told = Source(
-            source.id, opened.given, opened.root, removed, dict(opened.places.dropped), opened.places.notes
-        )
+        told = opened.as_source(0) if source is None else opened.as_source(source.id, source.removed)
+        parts = with_part(parts, read_part(told, opened.places, work.recipe, asked.need_heading))
+    for opened in added:
+        source = known_source(opened.given, parts)
+        told = opened.as_source(next_id(parts) if source is None else source.id)
         part = read_part(told, opened.places, work.recipe, asked.need_heading)
-        parts = [*parts, part] if new else [part if one.source.id == source.id else one for one in parts]
+        if source is not None:
+            before = next(one for one in parts if one.source.id == source.id)
+            part = joined_to(before, part, opened.names, work.recipe)
+        parts = with_part(parts, part)
     for pattern in asked.remove:
         parts = take_out(parts, pattern)
     return joined_parts(parts)
@@ -208,12 +214,13 @@ class _Work:
         before = (
             {} if old is None else {k: v for k, v in old.meta["options"].items() if k in names(KeptOptions)}
         )
+        if model is not None:
+            before.pop("weights", None)  # they are of the model of before
         settings = MapOptions(**{**before, **typed, "model": None})
-        named = typed.get("model") if model is None else model
-        if named is None and old is not None:
+        if model is None and old is not None:
             net, facts = own_model.load_own(folder, old.meta["model"], tell), old.meta["model"]
         else:
-            named = DEFAULT_MODEL if named is None else named
+            named = DEFAULT_MODEL if model is None else model
             net = load_model(named, weights=settings.weights, progress=tell)
             facts = own_model.facts_of(net, named, settings.weights)
         return cls(folder, old, settings, net, facts, _verifier(settings), tell)
@@ -301,7 +308,14 @@ class _Work:
             return whitening
 
         written, whitening = files.write_generation(
-            self.folder, number, contents.places.table, rows, about, contents.left_out, fill
+            self.folder,
+            number,
+            contents.places.table,
+            rows,
+            about,
+            self.model["digest"],
+            contents.left_out,
+            fill,
         )
         width = int(self.net.descriptor_size)
         dims = width if whitening is None else whitening.rank
@@ -342,14 +356,14 @@ class _Work:
         }
 
     def _changed_since(self, contents: Contents, rows: NDArray[Any], meta: dict[str, Any]) -> int | None:
-        """Photos that came, went or moved since the map was calibrated; None where it is another map altogether."""
+        """Photos that came, went, changed or moved since the map was calibrated; None where it is another map."""
         old = self.old
         if old is None or "calibrated" not in old.meta:
             return None
         if any(old.meta[name] != meta[name] for name in ("recipe", "within", "dims", "options")):
             return None
-        now, before = _placed(rows, contents.places), _placed(old.rows, old.places)
-        return int(old.meta["calibrated"]["photos_changed_since"]) + len(now ^ before)
+        changed = _photos_that_differ(_placed(rows, contents.places), _placed(old.rows, old.places))
+        return int(old.meta["calibrated"]["photos_changed_since"]) + changed
 
     def _calibration(self, generation: Generation) -> dict[str, Any]:
         """How far to trust answers of this map, as the map finds out by asking itself."""
@@ -505,10 +519,19 @@ def _lying(
     return rows, segments, about
 
 
-def _placed(rows: NDArray[Any], places: Places) -> set[bytes]:
-    """Each photo with its place."""
-    at = places.positions
-    return {key.tobytes() + place.tobytes() for key, place in zip(rows["key"], at, strict=True)}
+_Placed = dict[bytes, tuple[str, bytes]]
+
+
+def _placed(rows: NDArray[Any], places: Places) -> _Placed:
+    """By the key of each photo, its name and its place."""
+    at = zip(rows["key"], places.table["image"], places.positions, strict=True)
+    return {key.tobytes(): (str(name), place.tobytes()) for key, name, place in at}
+
+
+def _photos_that_differ(now: _Placed, before: _Placed) -> int:
+    """How many photos came, went, moved, or are of another file by now; each counts once."""
+    moved = sum(now[key][1] != before[key][1] for key in now.keys() & before.keys())
+    return moved + len({(now.get(key) or before[key])[0] for key in now.keys() ^ before.keys()})
 
 
 def _length(path: Path) -> int:

@@ -152,8 +152,11 @@ def read_part(source: Source, places: Places, recipe: str, need_heading: bool) -
     part = part.select(~_matching(part, source.removed), TAKEN_OUT)
     keys = [_key(recipe, source.id, Path(source.root), str(name)) for name in part.places.table["image"]]
     there = np.array([key is not None for key in keys], dtype=bool)
-    made = np.frombuffer(b"".join(key or bytes(KEY) for key in keys), np.uint8).reshape(-1, KEY)
-    return replace(part, keys=made).select(there, MISSING)
+    return replace(part, keys=_as_keys([key or bytes(KEY) for key in keys])).select(there, MISSING)
+
+
+def _as_keys(keys: Sequence[bytes]) -> Keys:
+    return np.frombuffer(b"".join(keys), np.uint8).reshape(-1, KEY)
 
 
 def _key(recipe: str, source: int, root: Path, name: str) -> bytes | None:
@@ -170,10 +173,11 @@ def take_out(parts: Sequence[Part], pattern: str) -> list[Part]:
     """Without the photos that a name, a pattern or a folder means; their sources remember it."""
     found, out = False, []
     for part in parts:
-        hit = _matching(part, (pattern,))
-        if hit.any():
+        meant = [word for word in _readings(part.source.root, pattern) if _matching(part, (word,)).any()]
+        hit = _matching(part, meant)
+        if meant:
             found = True
-            removed = tuple(dict.fromkeys((*part.source.removed, pattern)))
+            removed = tuple(dict.fromkeys((*part.source.removed, *meant)))
             part = replace(part.select(~hit, TAKEN_OUT), source=replace(part.source, removed=removed))
         out.append(part)
     if not found:
@@ -193,21 +197,87 @@ def _matching(part: Part, patterns: Iterable[str]) -> NDArray[np.bool_]:
     return hit
 
 
+def _readings(root: str, typed: str) -> list[str]:
+    """What a user may mean by a word: something in the source, or a path on the disk, seen from the working directory.
+
+    None of them depends on the working directory of a later run; a path in the source stays true when that moves.
+    """
+    on_disk = os.path.abspath(typed)
+    inside = os.path.relpath(on_disk, root)
+    above = inside == os.curdir or inside.split(os.sep)[0] == os.pardir
+    path = on_disk if above else inside
+    if not os.path.lexists(on_disk) and set("*?[") & set(typed):  # a pattern, and patterns are of names
+        return [typed]
+    return [path] if os.path.isabs(typed) else list(dict.fromkeys((typed, path)))
+
+
 def _meaning(root: str, pattern: str) -> Callable[[str], bool]:
-    """Whether a name relative to `root` is meant: by itself, by a pattern, by a folder in the source or on the disk."""
-    plain, on_disk = os.path.normpath(pattern), os.path.abspath(pattern)
+    """Whether a name relative to `root` is meant: by itself, by a pattern, by a folder in the source, or by a full
+    path."""
+    plain = os.path.normpath(pattern)
 
     def means(name: str) -> bool:
-        full = os.path.normpath(os.path.join(root, name))
-        return (
-            os.path.normpath(name) == plain
-            or fnmatchcase(name, pattern)
-            or name.startswith(plain + os.sep)
-            or full == on_disk
-            or full.startswith(on_disk + os.sep)
-        )
+        here = os.path.normpath(os.path.join(root, name) if os.path.isabs(plain) else name)
+        return here == plain or fnmatchcase(name, pattern) or here.startswith(os.path.join(plain, ""))
 
     return means
+
+
+def with_part(parts: Sequence[Part], part: Part) -> list[Part]:
+    """With this part in place of the one of the same source, or at the end."""
+    if all(one.source.id != part.source.id for one in parts):
+        return [*parts, part]
+    return [part if one.source.id == part.source.id else one for one in parts]
+
+
+def joined_to(before: Part, added: Part, names: Sequence[str], recipe: str) -> Part:
+    """What a map has of a source, and more of the same source: another table of its root, another split of a table.
+
+    names: all of the added table. These are as the table says; the others stay while their files are there.
+    """
+    source, listed = added.source, set(names)
+    root = before.source.root if os.path.isdir(before.source.root) else source.root
+    own = [_name(root, str(name), source.root) for name in before.places.table["image"]]
+    keys = [None if name in listed else _key(recipe, source.id, Path(source.root), name) for name in own]
+    stays = np.array([key is not None for key in keys], dtype=bool)
+    left_out = {
+        name: why
+        for name, why in before.left_out.items()
+        if name not in listed and (why == MISSING or os.path.exists(os.path.join(root, name)))
+    }
+    source = replace(source, removed=_still_removed(before, listed))
+    if not stays.any() and not left_out:
+        return replace(added, source=source)
+    kept = replace(before.places, root=Path(source.root), table=before.places.table.assign(image=own))
+    old = Part(source, kept.select(stays), _as_keys([key for key in keys if key is not None]), left_out)
+    old, new = _on_one_plane([old, added]) if stays.any() else (old, added)
+    table = _one_table([one.places.table for one in (old, new) if len(one.places)] or [new.places.table])
+    at = {name: number for number, name in enumerate(own)}
+    order = np.argsort([at.get(name, len(at)) for name in table["image"]], kind="stable")
+    notes = tuple(dict.fromkeys((*old.places.notes, *new.places.notes)))
+    places = Places(Path(source.root), table, new.places.projection, notes=notes).select(order)
+    source = replace(
+        source,
+        dropped={**before.source.dropped, **source.dropped},
+        notes=tuple(dict.fromkeys((*before.source.notes, *source.notes))),
+    )
+    return Part(source, places, np.concatenate([old.keys, new.keys])[order], {**left_out, **new.left_out})
+
+
+def _still_removed(before: Part, listed: set[str]) -> tuple[str, ...]:
+    """What was taken out and is not added again. A pattern that means some of what is added becomes names."""
+    root, patterns = before.source.root, []
+    for pattern in before.source.removed:
+        means = _meaning(root, pattern)
+        if not any(means(name) for name in listed):
+            patterns.append(pattern)
+    covered = [_meaning(root, pattern) for pattern in patterns]
+    names = [
+        name
+        for name, why in before.left_out.items()
+        if why == TAKEN_OUT and name not in listed and not any(means(name) for means in covered)
+    ]
+    return (*patterns, *names)
 
 
 def known_source(given: str, parts: Sequence[Part]) -> Source | None:

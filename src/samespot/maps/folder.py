@@ -7,6 +7,7 @@
                                     vectors.npy      (n, dims) float16 unit rows: what is searched
                                     whitening.safetensors   where they are whitened
                                     left_out.json    the photos that are not in the map, and why
+                                    segments.json, model.json   the segments and the network that it needs
     map/models/<digest>/            the network, where no name stands for it
 
 A reader opens the generation that meta.json names and keeps it, whatever is written meanwhile. A kill at any moment
@@ -16,6 +17,7 @@ leaves the old generation in place, and whole segments that the next run of the 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -37,12 +39,16 @@ from samespot.whitening.whitening import Whitening
 FORMAT = 1
 META, SEGMENTS, GENERATIONS, MODELS = "meta.json", "segments", "generations", "models"
 PLACES, ROWS, VECTORS = "places.parquet", "rows.npy", "vectors.npy"
-WHITENING, LEFT_OUT, OWN_SEGMENTS = "whitening.safetensors", "left_out.json", "segments.json"
+WHITENING, LEFT_OUT = "whitening.safetensors", "left_out.json"
+OWN_SEGMENTS, OWN_MODEL = "segments.json", "model.json"  # of a generation, for the sweep
+LOCK = ".lock"
+# hidden names that `samespot.files` writes under: .meta.json.1234.partial, .000007.part-host-1234-ab12cd34
+SCRATCH = re.compile(r"\..+\.(\d+\.partial|part-.*-\d+-[a-z0-9_]+(\.old)?)")
 # where a photo lies: number of the segment among those of the generation, and row in it; which source it is of
 ROW = np.dtype([("segment", "<i4"), ("row", "<i4"), ("source", "<i4"), ("key", "u1", (KEY,))])
 TRIES = 5  # to open the newest generation while others are being written
 RESUMES = "the map is as it was; fix that and run the same command again, it resumes where it left off"
-AGAIN = "copy the whole folder again, or index the photos again"
+AGAIN = "copy the whole folder again, or index the photos into a new folder"
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,15 +214,11 @@ def writing(folder: Path) -> Iterator[None]:
     """No other process writes this map meanwhile; what a killed one left half done is removed first."""
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder}: is a file; give the name of a folder")
-    if (
-        folder.is_dir()
-        and not is_map(folder)
-        and any(not path.name.startswith(".") for path in folder.iterdir())
-    ):
+    if folder.is_dir() and not is_map(folder) and not all(map(_is_ours, folder.iterdir())):
         raise InputError(f"{folder}: holds other files and is no map; choose another folder")
     with disk_errors(folder, RESUMES), locked(folder, "a map"):
         for part in (folder, folder / SEGMENTS, folder / GENERATIONS, folder / MODELS):
-            _drop_hidden(part)
+            _drop_scratch(part)
         yield
 
 
@@ -225,12 +227,22 @@ def is_map(folder: Path) -> bool:
     return (folder / META).is_file() or (folder / SEGMENTS).is_dir()
 
 
-def _drop_hidden(folder: Path) -> None:
-    """Scratch files and folders: the one process that may write is this one, so nobody needs them."""
-    for path in folder.glob(".*") if folder.is_dir() else ():
+def _is_ours(path: Path) -> bool:
+    """What a first run that was killed at its very beginning may have left."""
+    return SCRATCH.fullmatch(path.name) is not None or (path.name == LOCK and path.stat().st_size == 0)
+
+
+def _drop_scratch(folder: Path) -> None:
+    """Our scratch files and folders: the one process that may write is this one, so nobody needs them.
+
+    Other hidden files are not ours: the map may be under git.
+    """
+    for path in folder.iterdir() if folder.is_dir() else ():
+        if SCRATCH.fullmatch(path.name) is None:
+            continue
         if path.is_dir():
             shutil.rmtree(path)
-        elif path.name != ".lock":
+        else:
             path.unlink()
 
 
@@ -261,18 +273,21 @@ def write_generation(
     table: pd.DataFrame,
     rows: NDArray[Any],
     segments: Sequence[Mapping[str, Any]],
+    model: str,
     left_out: Mapping[int, Mapping[str, str]],
     fill: Callable[[Path], Whitening | None],
 ) -> tuple[dict[str, int], Whitening | None]:
     """Write a generation that nothing points to yet; returns the bytes of its files, and its whitening.
 
+    model: digest of the network
     fill: writes the vectors to the path it is given and returns the whitening that they are of.
     """
     here = generation_folder(folder, number)
     with whole_folder(here) as scratch:
         table.to_parquet(scratch / PLACES, index=False)
         np.save(scratch / ROWS, rows, allow_pickle=False)
-        write_json(scratch / OWN_SEGMENTS, [one["file"] for one in segments])  # for the sweep
+        write_json(scratch / OWN_SEGMENTS, [one["file"] for one in segments])
+        write_json(scratch / OWN_MODEL, model)
         write_json(scratch / LEFT_OUT, {str(source): dict(names) for source, names in left_out.items()})
         whitening = fill(scratch / VECTORS)
         if whitening is not None:
@@ -290,7 +305,7 @@ def switch(folder: Path, meta: Mapping[str, Any]) -> None:
 
 def sweep(folder: Path) -> None:
     """Remove what neither the map nor its last generation before needs. The latter stays for readers that are just
-    opening it; who has opened one reads on from memory maps of removed files."""
+    opening it, or have yet to load its network; who has opened one reads on from memory maps of removed files."""
     meta = read_meta(folder)
     there = sorted(int(path.name) for path in (folder / GENERATIONS).iterdir() if path.name.isdecimal())
     before = [number for number in there if number < meta["generation"]][-1:]
@@ -298,25 +313,31 @@ def sweep(folder: Path) -> None:
     for number in there:
         if number not in kept:
             shutil.rmtree(generation_folder(folder, number))
-    needed = {one["file"] for one in meta["segments"]}
+    needed, models = {one["file"] for one in meta["segments"]}, {meta["model"]["digest"]}
+    all_told = True
     for number in before:
-        needed |= set(_own_segments(generation_folder(folder, number)))
+        here = generation_folder(folder, number)
+        needed |= set(_read_own(here / OWN_SEGMENTS) or ())
+        models.add(own := _read_own(here / OWN_MODEL))
+        all_told = all_told and own is not None
     for path in (folder / SEGMENTS).glob(f"*{SUFFIX}"):
         if path.name not in needed:
             path.unlink()
-    for path in (folder / MODELS).glob("*"):
-        if path.name != meta["model"]["digest"]:
+    for path in (
+        (folder / MODELS).glob("[!.]*") if all_told else ()
+    ):  # an older version did not tell of its model
+        if path.is_dir() and path.name not in models:
             shutil.rmtree(path)
 
 
-def _own_segments(here: Path) -> list[str]:
+def _read_own(path: Path) -> Any:
+    """What a generation says that it needs; None where it does not say."""
     import json
 
     try:
-        names: list[str] = json.loads((here / OWN_SEGMENTS).read_text())
+        return json.loads(path.read_text())
     except (OSError, ValueError):
-        return []
-    return names
+        return None
 
 
 def bytes_of(meta: Mapping[str, Any]) -> int:

@@ -36,8 +36,6 @@ def keep(net: PlaceNet, facts: dict[str, Any], folder: Path) -> None:
 
 def load_own(folder: Path, facts: dict[str, Any], progress: Progress | None = None) -> PlaceNet:
     """The network that a map was made with; one line where there is another of that name now."""
-    from dataclasses import replace
-
     from samespot.images.preprocess import Preprocessing
 
     if facts["kept"]:
@@ -51,5 +49,5 @@ def load_own(folder: Path, facts: dict[str, Any], progress: Progress | None = No
         )
     own = Preprocessing.from_dict(facts["preprocessing"])
     if net.preprocessing != own:
-        net.preprocessing = replace(own)
+        net.preprocessing = own
     return net

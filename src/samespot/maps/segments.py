@@ -40,7 +40,6 @@ _KINDS = {
     "I64": np.int64,
 }
 _ALWAYS = ("keys", "descriptors", "thumbnails", "thumbnail_starts")
-_WITH_KEYPOINTS = ("xy", "local", "keypoint_starts", "sizes")
 
 
 @dataclass(frozen=True, eq=False)
