@@ -4,23 +4,9 @@ import json
 
 import pytest
 
-from samespot.maps import build
 from samespot.maps.folder import open_generation
-from samespot.maps.trust import FORMAT
 
-pytestmark = pytest.mark.usefixtures("quick", "calibrated")
-
-
-@pytest.fixture
-def calibrated(quick, monkeypatch):
-    """A calibration that the screen can read."""
-    told = {
-        "format": FORMAT,
-        "source": "model",
-        "facts": {"why not of the map": "nobody asked it"},
-        "kinds": {},
-    }
-    monkeypatch.setattr(build._Work, "_calibration", lambda self, generation: told)
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 @pytest.fixture
