@@ -69,7 +69,7 @@ def timed(work: Callable[[], Any], times: int) -> float:
 
 
 def measure(folder: Path, photos: int, times: int, taken: int, size: tuple[int, int]) -> dict[str, float]:
-    town = build_town(folder / "town", 41, 1, size=size, photos_per_visit=taken, depth=False)
+    town = build_town(folder / "town", 41, 2, size=size, photos_per_visit=taken // 2, depth=False)
     samespot.build_map(town, out=folder / "map")
     there, photo = enlarged(open_map(folder / "map", device="cpu"), photos), town.images[7]
     image, seen = read_image(photo), there.look(photo)
