@@ -91,12 +91,12 @@ def ask(
 ) -> Asked:
     """The answers to photos described by vectors (q, dims) and keypoints."""
     found = search(vectors, held.vectors, LISTED, excluded=excluded, device="cpu")
-    plain, verified = [], []
+    plain, verified, at = [], [], held.places.positions[:, :2]
     for query, mine in enumerate(keypoints):
         known = found.rows[query] >= 0
         listed = found.rows[query][known], found.distances[query][known]
-        plain.append(candidates_of(held, *listed, None, None, within))
-        verified.append(candidates_of(held, *listed, mine, verifier, within, candidates))
+        plain.append(candidates_of(held, at, *listed, None, None, within))
+        verified.append(candidates_of(held, at, *listed, mine, verifier, within, candidates))
         if tick is not None:
             tick(1)
     agreements = [one.agreements[0] if len(one.rows) else None for one in verified]

@@ -59,6 +59,7 @@ class Candidates:
 
 def candidates_of(
     held: Held,
+    positions: Floats,
     rows: Rows,
     distances: Floats,
     keypoints: Keypoints | None,
@@ -68,7 +69,8 @@ def candidates_of(
 ) -> Candidates:
     """Photos of the map (k,), nearest descriptors first, in the order of all that speaks for them.
 
-    keypoints: of the photo that is asked about. near: [m] photos no farther apart are of one place.
+    positions: (n, 2) [m] of all photos of the map. keypoints: of the photo that is asked about. near: [m] photos no
+    farther apart are of one place.
     """
     agreements: list[Agreement | None] = [None] * len(rows)
     if keypoints is not None and verifier is not None:
@@ -76,7 +78,7 @@ def candidates_of(
         there = {place: one for place, one in kept.items() if one is not None}
         for place, agreement in zip(there, verifier.verify(keypoints, list(there.values())), strict=True):
             agreements[place] = agreement
-    at = held.places.positions[rows, :2]
+    at = positions[rows]
     found = Candidates(rows, at, distances, tuple(agreements), np.zeros(0))
     order, evidence = evidence_of(distances, at, found.inliers, near=near)
     return replace(found.in_order(order), evidence=evidence)

@@ -93,7 +93,12 @@ class Map:
     @cached_property
     def positions(self) -> Floats:
         """(n, 2) easting, northing [m] of the photos."""
-        return self.generation.places.positions[:, :2]
+        return self._cameras[:, :2]
+
+    @cached_property
+    def _cameras(self) -> Floats:
+        """(n, 3) the same with the heading [deg]: made once, since a table is slow to read from."""
+        return self.generation.places.positions
 
     def newest(self) -> Map:
         """This map, or its newest generation where the folder has a newer one."""
@@ -153,7 +158,9 @@ class Map:
         found = search(seen.vector[None], self._vectors, count, device=str(self.device))
         there = found.rows[0] >= 0
         listed = found.rows[0][there], found.distances[0][there]
-        return candidates_of(self.generation, *listed, seen.keypoints, self._verifier, self.within)
+        return candidates_of(
+            self.generation, self.positions, *listed, seen.keypoints, self._verifier, self.within
+        )
 
     def _looked_up(self, question: Question, asked: LocateOptions) -> _Looked:
         seen = self.look(question.photo, verify=asked.verify)
@@ -214,12 +221,12 @@ class Map:
         there = self.generation.keypoints(row)
         if seen.keypoints is None or there is None or agreement is None:
             return None
-        heading = float(self.generation.places.positions[row, 2])
+        heading = float(self._cameras[row, 2])
         return heading_of(heading, seen.keypoints, there, agreement.pairs)
 
     def _match(self, found: Candidates, place: int) -> Match:
         row = int(found.rows[place])
-        heading = float(self.generation.places.positions[row, 2])
+        heading = float(self._cameras[row, 2])
         agreement = found.agreements[place]
         alike = agreement if agreement is not None and agreement.inliers > BY_CHANCE else None
         return Match(
