@@ -198,3 +198,38 @@ def test_only_a_sample_is_asked_and_the_same_one_every_time():
     first, again = (calibrate(Held(), model(), None, questions=100) for _ in range(2))
     assert first.facts["photos asked"] == 100
     assert first.to_dict() == again.to_dict()
+
+
+def test_a_photo_that_tells_no_sequence_is_asked_without_those_from_its_own_spot():
+    columns = {
+        "image": list("abcdef"),
+        "easting": [0.0, 0.5, 0.5, 40.0, 80.0, 120.0],
+        "northing": [0.0] * 6,
+        "heading": [90.0] * 6,
+        "sequence": [None, "one", "two", "one", "two", "one"],
+    }
+    places = Places.build("nowhere", columns, missing_images="ignore")
+    how, out = next(iter(asking._too_easy(places, places)))
+    assert "sequence" in how
+    everyone = out(slice(0, 6), slice(0, 6))
+    assert everyone[0].tolist() == [
+        True,
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]  # itself, and who stands where it stands
+    assert everyone[1].tolist() == [False, True, False, True, False, True]
+
+
+def test_a_column_that_hardly_any_photo_fills_decides_nothing():
+    columns = {
+        "image": list("abcdef"),
+        "easting": np.arange(6) * 40.0,
+        "northing": [0.0] * 6,
+        "heading": [90.0] * 6,
+        "sequence": ["one", "two", None, None, None, None],
+    }
+    places = Places.build("nowhere", columns, missing_images="ignore")
+    assert [how for how, _ in asking._too_easy(places, places)] == ["without the photos from its own spot"]

@@ -12,8 +12,9 @@ import pytest
 from PIL import Image
 
 import samespot
-from samespot.maps.answer import Trouble
+from samespot.maps.answer import Answer, Trouble
 from samespot.maps.map import Map, open_map
+from samespot.maps.questions import Question
 from samespot.maps.trust import Trust
 from samespot.places.table import Places
 from tests.maps.test_trust import questions
@@ -244,3 +245,29 @@ def test_a_table_of_answers_has_every_photo(real, tmp_path, there):
     assert table["found"].all()
     assert [name[-8:] for name in table["match"]] == [name[-8:] for name in table["photo"]]
     assert io.BytesIO(path.read_bytes()).readline().startswith(b"photo,found,probability")
+
+
+def test_an_empty_folder_among_the_photos_does_not_stop_the_others(real, there, tmp_path):
+    one, two, three = there.locate_many([real / "query01.png", tmp_path, real / "query04.png"])
+    assert isinstance(one, Answer)
+    assert isinstance(two, Trouble)
+    assert "no photos there" in two.why
+    assert isinstance(three, Answer)
+
+
+def test_times_of_a_sequence_count_from_its_first_photo_and_gaps_are_filled(real, there):
+    asked = [
+        Question(str(n), real / f"query{n:02d}.png", time)
+        for n, time in ((3, 1.7e9), (4, None), (5, 1.7e9 + 9))
+    ]
+    assert [one.time for one in there.track(asked, every=2.0)] == [0.0, 2.0, 9.0]
+
+
+def test_what_is_asked_for_by_precision_is_found_only_if_it_is_that_sure(real, there):
+    photo = real / "query03.png"
+    least = there.trust.threshold(0.9, 0.5)
+    answer = there.locate(photo, precision=0.9)
+    assert least is not None
+    assert answer.found == (answer.probability >= least)
+    stranger = there.locate(real / f"query{SCENES}.png", precision=0.9, at_least=0.0)
+    assert not stranger.found

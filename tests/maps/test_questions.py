@@ -10,8 +10,8 @@ from PIL import Image
 
 from samespot.errors import InputError
 from samespot.maps.answer import Trouble
-from samespot.maps.questions import frames, is_video, questions
-from samespot.maps.results import write_answers
+from samespot.maps.questions import _upright, frames, is_video, questions
+from samespot.maps.results import refuse_without_degrees, write_answers
 from tests.maps.test_answer import answer
 
 
@@ -129,3 +129,28 @@ def test_an_interrupted_list_leaves_no_half_file(tmp_path):
 def test_other_endings_are_refused(tmp_path):
     with pytest.raises(InputError, match=r"\.json, \.geojson, \.gpx, \.parquet, \.csv"):
         write_answers(iter([]), tmp_path / "a.txt")
+
+
+def test_a_video_that_lies_on_its_side_is_turned_upright():
+    pixels = np.arange(24, dtype=np.uint8).reshape(2, 4, 3)
+
+    class Frame:
+        rotation = -90
+
+        def to_ndarray(self, format):
+            return pixels
+
+    assert np.array_equal(_upright(Frame()), np.rot90(pixels, -1))
+
+
+def test_numbers_in_a_column_time_are_seconds(tmp_path):
+    (tmp_path / "list.csv").write_text("image,time\na.jpg,3.5\nb.jpg,\nc.jpg,10\n")
+    assert [one.time for one in questions([tmp_path / "list.csv"])] == [3.5, None, 10.0]
+
+
+def test_degrees_are_not_asked_of_a_map_that_knows_only_metres(tmp_path):
+    for name in ("a.gpx", "a.geojson"):
+        with pytest.raises(InputError, match="knows only metres"):
+            refuse_without_degrees(tmp_path / name, None)
+        refuse_without_degrees(tmp_path / name, "EPSG:32633")
+    refuse_without_degrees(tmp_path / "a.csv", None)
