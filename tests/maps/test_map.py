@@ -12,6 +12,7 @@ import pytest
 from PIL import Image
 
 import samespot
+from samespot.errors import InputError
 from samespot.maps.answer import Answer, Trouble
 from samespot.maps.map import Map, open_map
 from samespot.maps.questions import Question
@@ -223,6 +224,7 @@ def test_the_command_refuses_in_one_line(real, tmp_path):
         ((real / "photos", real / "query00.png"), "no map here"),
         ((real / "map", tmp_path / "none.jpg"), "none.jpg: cannot read the image"),
         ((real / "map", broken), "no.jpg: cannot decode the image"),
+        ((real / "map", "-"), "standard input: there is nothing in it"),
         ((real / "map", real / "query00.png", "--speed", 3), "--speed has no effect without --sequence"),
         ((real / "map", real / "query00.png", "--out", tmp_path / "a.txt"), "answers are written as .json"),
         ((real / "map", real / "query00.png", "--outside", 1), "--outside 1 must be below 1"),
@@ -269,5 +271,7 @@ def test_what_is_asked_for_by_precision_is_found_only_if_it_is_that_sure(real, t
     answer = there.locate(photo, precision=0.9)
     assert least is not None
     assert answer.found == (answer.probability >= least)
-    stranger = there.locate(real / f"query{SCENES}.png", precision=0.9, at_least=0.0)
+    stranger = there.locate(real / f"query{SCENES}.png", precision=0.9)
     assert not stranger.found
+    with pytest.raises(InputError, match="`at_least` has no effect with `precision`"):
+        there.locate(photo, precision=0.9, at_least=0.3)

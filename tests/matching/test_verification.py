@@ -93,8 +93,7 @@ def test_the_same_wall_from_elsewhere_is_told_from_another_wall(xfeat):
     query, same, other = (xfeat.extract(one) for one in (photo, shifted, wall(1)))
     agreed, chance = xfeat.verify(query, [same, other])
     assert agreed.inliers > 5 * max(chance.inliers, 5)
-    assert agreed.inliers <= agreed.putative
-    assert agreed.share == agreed.inliers / len(query)
+    assert agreed.inliers <= len(query)
     moved = same.xy[agreed.pairs[:, 1]] - query.xy[agreed.pairs[:, 0]]
     scale = query.size[1] / photo.shape[2]
     np.testing.assert_allclose(np.median(moved, axis=0) / scale, [24, 8], atol=1)
@@ -115,7 +114,7 @@ def test_photos_without_keypoints_agree_with_nothing(xfeat):
     nothing = Keypoints.pack(np.zeros((0, 2)), np.zeros((0, 64), np.float32), (480, 640))
     for one in (xfeat.verify(blank, [photo])[0], *xfeat.verify(photo, [nothing, blank])):
         assert one.inliers < LEAST
-    assert xfeat.verify(nothing, [photo])[0].share == 0
+    assert xfeat.verify(nothing, [photo])[0].area == 0
     assert xfeat.verify(photo, []) == []
 
 
@@ -152,7 +151,7 @@ def test_area_counts_cells_not_keypoints():
 
 def test_more_area_means_more_overlap_within_its_interval():
     areas = np.linspace(0, 1, 30)
-    found = np.array([Agreement(np.zeros((0, 2), np.int64), 0, 0.0, area).overlap for area in areas])
+    found = np.array([Agreement(np.zeros((0, 2), np.int64), area).overlap for area in areas])
     assert (np.diff(found, axis=0) >= 0).all()
     assert ((found >= 0) & (found <= 1)).all()
     middle, low, high = found.T

@@ -25,13 +25,13 @@ def read_image(path: str | Path) -> Tensor:
     return decode_image(read_encoded(path), path)
 
 
-def as_image(photo: Any) -> Tensor:
+def as_image(photo: Any, named: str = "the photo") -> Tensor:
     """What a program may hand over as a photo -> uint8 RGB (3, h, w): a path, the bytes of a file, a Pillow image,
-    or pixels, uint8 RGB (h, w, 3) in numpy or (3, h, w) in torch."""
+    or pixels, uint8 RGB (h, w, 3) in numpy or (3, h, w) in torch. named: how an error calls bytes."""
     if isinstance(photo, str | Path):
         return read_image(photo)
     if isinstance(photo, bytes | bytearray | memoryview):
-        return decode_image(bytes(photo), "the photo")
+        return decode_image(bytes(photo), named)
     if isinstance(photo, Tensor):
         return _checked_pixels(photo.cpu(), photo.shape[:1] == (3,))
     if hasattr(photo, "convert") and hasattr(photo, "getexif"):

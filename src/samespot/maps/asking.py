@@ -28,6 +28,7 @@ from samespot.errors import InputError
 from samespot.images.reading import read_image
 from samespot.maps.candidates import LISTED, VERIFIED, Candidates, Held, candidates_of
 from samespot.maps.evidence import EVIDENCE
+from samespot.maps.options import WITHIN
 from samespot.maps.trust import CannotCalibrateError, Trust
 from samespot.matching.keypoints import Keypoints
 from samespot.matching.verification import Agreement, Verifier
@@ -41,7 +42,6 @@ from samespot.retrieval import exclusion
 from samespot.retrieval.search import search
 from samespot.training.augment import draw_augmentation
 
-WITHIN = 25.0  # [m] an answer is right that is no farther from the truth
 REACH = 4.0  # times as far, two photos share nothing
 QUESTIONS = 200  # photos that are asked, at most: with 80 the probabilities are off by 0.05, with 150 by 0.04
 VISIT = 3600.0  # [s] without a photo between two visits

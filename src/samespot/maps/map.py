@@ -146,9 +146,9 @@ class Map:
 
     # ---- looking up ----
 
-    def look(self, photo: Any, *, verify: bool = True) -> Seen:
+    def look(self, photo: Any, *, verify: bool = True, named: str = "the photo") -> Seen:
         """A photo as this map compares it."""
-        image = as_image(photo)
+        image = as_image(photo, named)
         keypoints = self._verifier.extract(image) if verify and self._verifier is not None else None
         return Seen(self._describe(image), keypoints)
 
@@ -163,7 +163,7 @@ class Map:
         )
 
     def _looked_up(self, question: Question, asked: LocateOptions) -> _Looked:
-        seen = self.look(question.photo, verify=asked.verify)
+        seen = self.look(question.photo, verify=asked.verify, named=question.name)
         return _Looked(question, seen, self.candidates(seen))
 
     def _all_looked_up(

@@ -13,7 +13,7 @@ from samespot.whitening.recipe import AUTO_DIMS
 PANEL, _ASKED, SEQUENCES = "What the map keeps", "How it is asked", "Sequences"
 Whiten = Literal["auto", "map", "model", "none"]
 Matcher = Literal["xfeat", "aliked"]  # as in samespot.matching.verification
-WITHIN = 25.0  # [m]
+WITHIN = 25.0  # [m] an answer is right that is no farther from the truth
 
 
 @dataclass(frozen=True)
@@ -107,6 +107,11 @@ class LocateOptions(Options):
         default="not asked for",
     )
     verify: bool = option(True, "Compare local features, where the map keeps them.", panel=_ASKED)
+
+    def refuse_ineffective(self, typed: set[str]) -> None:
+        super().refuse_ineffective(typed)
+        if self.precision is not None:
+            ineffective(typed, ("at_least",), "with `precision`")
 
 
 @dataclass(frozen=True)

@@ -50,8 +50,6 @@ class Agreement:
     """What a query and a candidate have in common."""
 
     pairs: Pairs  # that one geometry explains
-    putative: int  # pairs before the geometry
-    share: float  # of the query's keypoints that are explained
     area: float  # of the query photo that the explained keypoints cover
 
     @property
@@ -175,13 +173,11 @@ class Geometry:
     def agreements(
         self, query: Keypoints, candidates: Sequence[Keypoints], matched: Callable[[Keypoints], Pairs]
     ) -> list[Agreement]:
-        """What the geometry leaves of the putative pairs with each candidate, as `matched` finds them; in threads."""
+        """What the geometry leaves of the pairs that `matched` finds with each candidate; in threads."""
 
         def agreement(candidate: Keypoints) -> Agreement:
-            putative = matched(candidate)
-            kept = self.explained(query, candidate, putative)
-            share, area = len(kept) / max(len(query), 1), covered(query, kept[:, 0])
-            return Agreement(kept, len(putative), share, area)
+            kept = self.explained(query, candidate, matched(candidate))
+            return Agreement(kept, covered(query, kept[:, 0]))
 
         # each thread has one of the cores; one at a time, since the limit is the whole process's
         with self._alone, self._blas.limit(limits=1, user_api="blas"):
