@@ -1,7 +1,7 @@
 // One answer and its matches, as elements.
 import { showPhoto } from "./api.js";
 import { make, say } from "./dom.js";
-import { apart, capital, coordinates, facing, headline, matchFacts, metres, percent } from "./words.js";
+import { apart, coordinates, facing, headline, matchFacts, metres, percent } from "./words.js";
 
 async function copy(text, button) {
   try {
@@ -50,18 +50,18 @@ function explained(answer, info) {
 
 export function answerCard(answer, asked, info) {
   const { found, position, probability } = answer;
-  if (answer.trouble) return make("div", { class: "card lost" }, picture(asked, "your photo"), make("h2", {}, headline(answer)), make("p", {}, answer.trouble));
-  const card = make("div", { class: `card ${found ? "here" : "lost"}` }, picture(asked, "your photo"), make("h2", {}, headline(answer)), bar(probability, found));
+  if (answer.trouble) return make("div", { class: "card lost" }, make("h2", {}, headline(answer)), picture(asked, "your photo"), make("p", {}, answer.trouble));
+  const card = make("div", { class: `card ${found ? "here" : "lost"}` }, make("h2", {}, headline(answer)), bar(probability, found), picture(asked, "your photo"));
   if (found) {
-    const typical = answer.typical_error ? ` Half of the right answers are within ${metres(answer.typical_error)}.` : "";
+    const typical = answer.typical_error ? ` Right answers are typically ${metres(answer.typical_error)} off.` : "";
     card.append(make("p", {}, `Within ${metres(answer.radius)} of this position${answer.heading === null ? "" : `, facing ${facing(answer.heading)}`}.${typical}`));
     const list = make("dl", { class: "where" });
     if (position.latitude !== null) list.append(coordinateRow("Latitude, longitude", coordinates(position)));
-    list.append(coordinateRow(info.projection ?? "Metres on the map", coordinates({ ...position, latitude: null })));
+    list.append(coordinateRow(info.projection ? `Metres, ${info.projection}` : "Metres on the map", coordinates({ ...position, latitude: null })));
     card.append(list);
   } else {
     const why = probability >= 0.2 ? "It cannot be told well enough where this photo was taken." : "No photo of this map shows the same place, as far as can be told.";
-    const guess = position ? ` The best guess has a chance of ${percent(probability)}. It is drawn faintly on the map; do not rely on it.` : "";
+    const guess = position ? ` The best guess, drawn faintly on the map, has a chance of ${percent(probability)}. Do not rely on it.` : "";
     card.append(make("p", {}, why + guess));
   }
   card.append(make("p", { class: "fine" }, asked?.note ?? ""), explained(answer, info));
@@ -74,7 +74,7 @@ export function matchTiles(answer, { map, open, light }) {
     const image = make("img", { alt: "", loading: "lazy" });
     showPhoto(image, map, match.row, ["thumbnail"]);
     const on = () => light(match.row), off = () => light(null);
-    const words = make("span", { class: "words" }, make("strong", {}, match.image.split("/").at(-1)), ...facts.map((fact) => make("span", {}, capital(fact))));
+    const words = make("span", { class: "words" }, make("strong", {}, match.image.split("/").at(-1)), ...facts.map((fact) => make("span", {}, fact)));
     return make("li", {}, make("button", { type: "button", class: same ? "tile same" : "tile", click: () => open(match.row), mouseenter: on, mouseleave: off, focus: on, blur: off },
       make("span", { class: "framed map" }, make("span", { class: "tag" }, make("span", { class: "unseen" }, "Match "), String(i + 1)), image), words));
   });

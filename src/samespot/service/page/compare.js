@@ -2,7 +2,7 @@
 import { ask, showPhoto } from "./api.js";
 import { picture } from "./answer.js";
 import { at, make } from "./dom.js";
-import { capital, coordinates, facing, matchFacts, percent } from "./words.js";
+import { coordinates, facing, matchFacts, percent } from "./words.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const dialog = at("compare");
@@ -65,13 +65,13 @@ export async function compare(id, { map, answer, asked }) {
   const lines = node("svg", { "aria-hidden": "true", class: "lines" });
   pairBox.classList.toggle("single", !asked);
   pairBox.replaceChildren(...mine, make("div", { class: "framed map" }, make("span", { class: "tag" }, match ? `match ${order + 1}` : "photo of the map"), image), lines);
-  at("compare-title").textContent = match ? `Match ${order + 1} of ${many}` : "A photo of the map";
+  at("compare-title").textContent = match ? `Match ${order + 1} of ${many}: ${match.image.split("/").at(-1)}` : "A photo of the map";
   const facts = match ? matchFacts(answer, match) : null;
-  const told = match ? [`${facts.facts.map((fact, i) => (i ? fact : capital(fact))).join(", ")}.`] : [asked ? "This photo is not among the best matches, so no points were compared." : ""];
-  if (facts?.same && match.overlap) told.push(` The shared view is between ${percent(match.overlap.low)} and ${percent(match.overlap.high)}, four times in five.`);
-  if (match && !answer.found) told.push(" Points also agree by chance; here they do not make a find.");
+  const told = facts?.facts ?? (asked ? ["This photo is not among the best matches, so its points were not compared"] : []);
+  if (facts?.same && match.overlap) told[0] += ` (${percent(match.overlap.low)} to ${percent(match.overlap.high)} in four cases of five)`;
+  if (match && !answer.found) told.push("That many can agree by chance");
   const list = make("dl", { class: "where" });
-  dialog.querySelector(".told").replaceChildren(make("p", {}, told.join("")), list);
+  dialog.querySelector(".told").replaceChildren(make("p", {}, told.map((fact) => `${fact}. `).join("")), list);
   at("show-lines").parentElement.hidden = !shown.pairs.length;
   for (const button of dialog.querySelectorAll("[data-step]")) {
     button.hidden = !match || many < 2;

@@ -20,7 +20,7 @@ export function say(words) {
   setTimeout(() => { status.textContent = words; }, 50);
 }
 
-// a part of the page that shows whether it has the pointer or the keyboard
+// whether the reader wishes that nothing moves
 export const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 // ---- the address: which map, which photo of a track, which place is open, and what the map shows ----

@@ -58,7 +58,7 @@ function describeMap() {
   const words = [`${metres(east - west)} from west to east, ${metres(north - south)} from south to north.`];
   const key = [["dot", map.cameras.shown < info.photos ? "photos of the map, a part of them" : "photos of the map"]];
   if (answer?.position) {
-    key.unshift(["square", "best matches"]);
+    key.unshift(["square", answer.found ? "best matches" : "most alike"]);
     if (answer.found) {
       key.unshift(["round", answers.length > 1 ? "your photos, in their order" : "your photo"]);
       const near = answer.matches.filter((match) => matchFacts(answer, match).same).length;
@@ -134,10 +134,11 @@ async function send() {
 
 function busy(words) {
   document.body.classList.add("answered");
+  at("choose").textContent = "Another photo";
   at("matches").hidden = true;
   const doing = make("p", { class: "doing" }, words);
   const card = make("div", { class: "card busy", "aria-busy": "true" }, make("div", { class: "bar waiting", "aria-hidden": "true" }, make("i")), doing);
-  if (state.asked.length === 1) card.prepend(picture(state.asked[0], "your photo"));
+  if (state.asked.length === 1) card.append(picture(state.asked[0], "your photo"));
   at("answer").replaceChildren(card);
   map.setScene({ answers: [], chosen: 0 });
   if (state.info) describeMap();
@@ -164,9 +165,8 @@ function trouble(error, again) {
 
 function failed(error) {
   const again = state.asked.length ? send : null;
-  const shown = state.asked.length === 1 ? [picture(state.asked[0], "your photo")] : [];
   const card = trouble(error, again);
-  card.prepend(...shown);
+  if (state.asked.length === 1) card.append(picture(state.asked[0], "your photo"));
   at("answer").replaceChildren(card);
 }
 
@@ -235,6 +235,7 @@ function openPlace(id, push) {
 // ---- what readers do ----
 
 function listen() {
+  at("take").hidden = !navigator.maxTouchPoints; // elsewhere it would open the same window of files
   at("choose").addEventListener("click", () => at("files").click());
   at("take").addEventListener("click", () => at("camera").click());
   for (const id of ["files", "camera"]) {

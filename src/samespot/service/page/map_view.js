@@ -4,6 +4,7 @@ import { still } from "./dom.js";
 const OPENING = 60; // [deg] of a camera's sign; its true field of view is not known
 const SIGN = 7; // [m] long, as far as that is between the limits in pixels
 const SIGN_LEAST = 6, SIGN_MOST = 26; // [pixels] smaller ones are dots
+const LEFT = 30, RIGHT = 64, ABOVE = 44; // [pixels] kept free when the map goes somewhere by itself
 const CLOSEST = 0.02; // [m] a pixel
 const turn = (degrees) => ((degrees - 90) * Math.PI) / 180; // of the canvas, whose y points south
 
@@ -22,6 +23,10 @@ export class MapView {
 
   setCameras(cameras) {
     this.cameras = cameras;
+    const { easting, northing } = cameras;
+    const ends = (values) => values.reduce(([low, high], one) => [Math.min(low, one), Math.max(high, one)], [Infinity, -Infinity]);
+    const [[west, east], [south, north]] = easting.length ? [ends(easting), ends(northing)] : [[-50, 50], [-50, 50]];
+    this.corners = [[west, south], [east, north]];
     this.fit();
   }
 
@@ -37,34 +42,31 @@ export class MapView {
 
   // ---- what is seen ----
 
-  // { x, y, scale }: metres in the middle, metres a pixel
-  around(points, margin = 1.15) {
+  // { x, y, scale }: metres in the middle, metres a pixel; the buttons and the scale bar keep their room
+  around(points) {
     const { wide, tall } = this.size;
     const [low, high] = [[Infinity, Infinity], [-Infinity, -Infinity]];
     for (const point of points) {
       for (const i of [0, 1]) { low[i] = Math.min(low[i], point[i]); high[i] = Math.max(high[i], point[i]); }
     }
-    const scale = margin * Math.max((high[0] - low[0]) / Math.max(wide, 1), (high[1] - low[1]) / Math.max(tall, 1), CLOSEST);
-    return { x: (low[0] + high[0]) / 2, y: (low[1] + high[1]) / 2, scale };
+    const scale = Math.max((high[0] - low[0]) / Math.max(wide - LEFT - RIGHT, 1), (high[1] - low[1]) / Math.max(tall - 2 * ABOVE, 1), CLOSEST);
+    return { x: (low[0] + high[0] + (RIGHT - LEFT) * scale) / 2, y: (low[1] + high[1]) / 2, scale };
   }
 
-  whole() {
-    const { easting, northing } = this.cameras;
-    return this.around(easting.length ? easting.map((x, i) => [x, northing[i]]) : [[-50, -50], [50, 50]]);
-  }
+  whole() { return this.around(this.corners); }
+
+  limited(scale) { return Math.min(1.6 * this.whole().scale, Math.max(CLOSEST, scale)); }
 
   fit() {
-    if (this.cameras) this.go(this.whole(), false);
+    if (this.cameras) this.go(this.whole(), false, true);
   }
 
-  isWhole() { return !this.view || this.view.scale >= 0.99 * this.whole().scale; }
+  show(points) { this.go(this.around(points), true); }
 
-  // to points [m]; not closer than the middle of them is worth
-  show(points) { this.go(this.around(points, 1.3), true); }
-
-  go(view, smoothly) {
-    const most = 1.6 * this.whole().scale;
-    const target = { ...view, scale: Math.min(most, Math.max(CLOSEST, view.scale)) };
+  // whole: and stay fitted when the window changes
+  go(view, smoothly, whole = false) {
+    const target = { ...view, scale: this.limited(view.scale) };
+    this.fitted = whole;
     cancelAnimationFrame(this.gliding);
     if (!smoothly || still() || !this.view) return this.settle(target);
     const [from, began, long] = [this.view, performance.now(), 450];
@@ -81,16 +83,16 @@ export class MapView {
 
   settle(view) {
     this.view = view;
-    this.canvas.classList.toggle("zoomed", !this.isWhole());
+    this.canvas.classList.toggle("zoomed", view.scale < 0.99 * this.whole().scale);
     this.draw();
-    this.moved(this.isWhole() ? null : [view.x.toFixed(1), view.y.toFixed(1), view.scale.toPrecision(3)]);
+    this.moved(this.fitted ? null : [view.x.toFixed(1), view.y.toFixed(1), view.scale.toPrecision(3)]);
   }
 
   // factor < 1: closer; the place under (px, py) stays where it is
   zoom(factor, px = this.size.wide / 2, py = this.size.tall / 2) {
     if (!this.view) return;
     const [x, y] = this.place(px, py);
-    const scale = Math.min(1.6 * this.whole().scale, Math.max(CLOSEST, this.view.scale * factor));
+    const scale = this.limited(this.view.scale * factor);
     const left = scale / this.view.scale;
     this.go({ x: x + left * (this.view.x - x), y: y + left * (this.view.y - y), scale }, false);
   }
@@ -152,6 +154,7 @@ export class MapView {
     if (answer?.position) {
       this.paintEstimate(answer);
       this.paintMatches(answer);
+      this.paintMarker(answer);
     }
     this.paintLit();
     this.paintFrame(wide, tall, step);
@@ -233,15 +236,20 @@ export class MapView {
     this.circle(x, y, radius);
     if (answer.found) this.fill(colour, 0.1);
     this.stroke(colour, 1.5, answer.found ? 0.9 : 0.7, answer.found ? [] : [4, 5]);
-    if (!answer.found) return this.words(x, y - Math.max(radius, 10) - 9, "best guess only", "muted");
-    if (answer.heading !== null) {
-      this.pen.beginPath();
-      this.sector(x, y, answer.heading, Math.max(26, Math.min(radius, 70)));
-      this.fill(colour, 0.3);
-      this.stroke(colour, 1.5);
-    }
-    this.badge(x, y, this.scene.answers.length > 1 ? String(this.scene.chosen + 1) : "", colour, this.scene.answers.length > 1 ? 11 : 8);
-    return undefined;
+    if (!answer.found || answer.heading === null) return;
+    this.pen.beginPath();
+    this.sector(x, y, answer.heading, Math.max(26, Math.min(radius, 70)));
+    this.fill(colour, 0.3);
+    this.stroke(colour, 1.5);
+  }
+
+  // on top of matches that stand where it does
+  paintMarker(answer) {
+    const [x, y] = this.pixel(answer.position.easting, answer.position.northing);
+    const { answers, chosen } = this.scene;
+    if (!answer.found) this.words(x, y - Math.max(answer.radius / this.view.scale, 24) - 9, "best guess only", "muted");
+    else if (answers.length > 1) this.badge(x, y, String(chosen + 1), "query", 11);
+    else this.badge(x, y, "", "query", 5);
   }
 
   paintMatches(answer) {
@@ -256,12 +264,6 @@ export class MapView {
       }
       this.badge(x, y, String(answer.matches.length - back), "map", 9, alpha, true);
     });
-    if (!answer.found) return;
-    const [x, y] = this.pixel(answer.position.easting, answer.position.northing);
-    this.pen.beginPath(); // the answer lies on matches that stand where it does
-    this.circle(x, y, 4);
-    this.fill("query");
-    this.stroke("paper", 1.5);
   }
 
   // a round sign with a number, or a square one for photos of the map
@@ -344,6 +346,7 @@ export class MapView {
     });
     canvas.addEventListener("pointercancel", (event) => held.delete(event.pointerId));
     canvas.addEventListener("wheel", (event) => {
+      if (!this.view || (event.deltaY > 0 && this.view.scale >= this.limited(Infinity))) return; // then the page may scroll
       event.preventDefault();
       this.zoom(2 ** (Math.max(-150, Math.min(150, event.deltaY)) / 300), ...spot(event));
     }, { passive: false });
@@ -358,12 +361,6 @@ export class MapView {
     });
     for (const name of ["focus", "blur"]) canvas.addEventListener(name, () => this.draw());
     for (const wish of ["(prefers-color-scheme: dark)", "(prefers-contrast: more)"]) matchMedia(wish).addEventListener("change", () => this.draw());
-    let fitted = true;
-    new ResizeObserver(() => {
-      if (!this.view) return;
-      if (fitted) this.fit(); else this.draw();
-    }).observe(canvas);
-    const moved = this.moved;
-    this.moved = (view) => { fitted = view === null; moved(view); };
+    new ResizeObserver(() => { if (this.fitted) this.fit(); else this.draw(); }).observe(canvas);
   }
 }

@@ -24,7 +24,7 @@ export const facing = (heading) => `${WINDS[Math.round(heading / 45) % 8]} (${(M
 
 export function coordinates(position) {
   if (position.latitude === null || position.latitude === undefined) {
-    return `${position.easting.toFixed(1)} m east, ${position.northing.toFixed(1)} m north`;
+    return `${position.easting.toFixed(1)} east, ${position.northing.toFixed(1)} north`;
   }
   return `${position.latitude.toFixed(6)}, ${position.longitude.toFixed(6)}`;
 }
@@ -36,12 +36,8 @@ export function matchFacts(answer, match) {
   const facts = [];
   const far = answer.position ? apart(match.position, answer.position) : 0;
   const same = answer.found && far <= answer.radius;
-  if (same && match.overlap) facts.push(`shares about ${percent(match.overlap.share)} of the view`);
+  if (same && match.overlap) facts.push(`Shares about ${percent(match.overlap.share)} of the view`);
   if (match.verified !== null && match.verified !== undefined) facts.push(`${match.verified} ${match.verified === 1 ? "point agrees" : "points agree"}`);
-  if (answer.found) facts.push(same ? `${metres(far)} from the answer` : `another place, ${metres(far)} away`);
+  if (answer.found) facts.push(same ? (far < 1 ? "At the same spot" : `${metres(far)} away`) : `Another place, ${metres(far)} away`);
   return { same, facts };
-}
-
-export function capital(words) {
-  return words.charAt(0).toUpperCase() + words.slice(1);
 }
