@@ -1,7 +1,7 @@
 // One answer and its matches, as elements.
 import { showPhoto } from "./api.js";
 import { make, say } from "./dom.js";
-import { apart, coordinates, facing, headline, matchFacts, metres, percent } from "./words.js";
+import { apart, coordinates, facing, headline, matchFacts, metres, named, percent } from "./words.js";
 
 async function copy(text, button) {
   try {
@@ -71,10 +71,10 @@ export function answerCard(answer, asked, info) {
 export function matchTiles(answer, { map, open, light }) {
   return answer.matches.map((match, i) => {
     const { same, facts } = matchFacts(answer, match);
-    const image = make("img", { alt: "", loading: "lazy" });
+    const image = make("img", { alt: "" });
     showPhoto(image, map, match.row, ["thumbnail"]);
     const on = () => light(match.row), off = () => light(null);
-    const words = make("span", { class: "words" }, make("strong", {}, match.image.split("/").at(-1)), ...facts.map((fact) => make("span", {}, fact)));
+    const words = make("span", { class: "words" }, make("strong", {}, named(match.image)), ...facts.map((fact) => make("span", {}, fact)));
     return make("li", {}, make("button", { type: "button", class: same ? "tile same" : "tile", click: () => open(match.row), mouseenter: on, mouseleave: off, focus: on, blur: off },
       make("span", { class: "framed map" }, make("span", { class: "tag" }, make("span", { class: "unseen" }, "Match "), String(i + 1)), image), words));
   });

@@ -59,7 +59,7 @@ async function request(path, options) {
   const headers = { ...options.headers, ...(used ? { Authorization: `Bearer ${used}` } : {}) };
   let response;
   try {
-    response = await fetch(path, { ...options, headers, signal: AbortSignal.any(limits), credentials: "omit" });
+    response = await fetch(path, { ...options, headers, signal: AbortSignal.any?.(limits) ?? options.signal, credentials: "omit" });
   } catch (error) {
     if (options.signal?.aborted) throw error;
     if (error.name === "TimeoutError") throw inWords(408, "", 0);
@@ -95,7 +95,7 @@ export async function showPhoto(image, map, id, sizes) {
       image.src = await photoAddress(map, id, size);
       await image.decode();
       return true;
-    } catch { /* the next size */ }
+    } catch { /* the next size */ } finally { URL.revokeObjectURL(image.src); }
   }
   image.removeAttribute("src");
   image.classList.add("missing");

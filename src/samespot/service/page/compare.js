@@ -2,7 +2,7 @@
 import { ask, showPhoto } from "./api.js";
 import { picture } from "./answer.js";
 import { at, make } from "./dom.js";
-import { coordinates, facing, matchFacts, percent } from "./words.js";
+import { coordinates, facing, matchFacts, named, percent } from "./words.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const dialog = at("compare");
@@ -65,7 +65,8 @@ export async function compare(id, { map, answer, asked }) {
   const lines = node("svg", { "aria-hidden": "true", class: "lines" });
   pairBox.classList.toggle("single", !asked);
   pairBox.replaceChildren(...mine, make("div", { class: "framed map" }, make("span", { class: "tag" }, match ? `match ${order + 1}` : "photo of the map"), image), lines);
-  at("compare-title").textContent = match ? `Match ${order + 1} of ${many}: ${match.image.split("/").at(-1)}` : "A photo of the map";
+  const title = match ? [`Match ${order + 1} of ${many} `, make("span", { class: "name" }, named(match.image))] : ["A photo of the map"];
+  at("compare-title").replaceChildren(...title);
   const facts = match ? matchFacts(answer, match) : null;
   const told = facts?.facts ?? (asked ? ["This photo is not among the best matches, so its points were not compared"] : []);
   if (facts?.same && match.overlap) told[0] += ` (${percent(match.overlap.low)} to ${percent(match.overlap.high)} in four cases of five)`;
@@ -81,7 +82,11 @@ export async function compare(id, { map, answer, asked }) {
   else if (document.activeElement?.disabled) dialog.querySelector("[data-close]").focus();
   dialog.scrollTop = 0;
   const now = shown;
-  placeFacts(map, id, list).then((name) => { if (name && shown === now && !match) image.alt = `Photo of the map, ${name}`; });
+  placeFacts(map, id, list).then((name) => {
+    if (!name || shown !== now || match) return;
+    image.alt = `Photo of the map, ${name}`;
+    at("compare-title").append(" ", make("span", { class: "name" }, named(name)));
+  });
   await showPhoto(image, map, id, ["large", "thumbnail"]);
   if (shown === now) drawLines();
 }

@@ -10,6 +10,7 @@ import { coordinates, headline, matchFacts, metres } from "./words.js";
 const SLOW = 3000; // [ms] after which a reader wonders
 const state = { map: null, info: null, asked: [], answers: [], chosen: 0, walk: true, notes: [] };
 let ready = null; // the map that is being opened
+let broken = false; // whether that failed
 let running = null; // what stops the question that is under way
 let telling = 0;
 
@@ -33,9 +34,15 @@ async function begin() {
     if (place !== null) openPlace(place, false);
   } catch (error) {
     at("map-facts").textContent = "";
-    at("answer").replaceChildren(trouble(error, () => { at("answer").replaceChildren(); ready = begin(); }));
+    at("answer").replaceChildren(trouble(error, () => { at("answer").replaceChildren(); start(); }));
     throw error;
   }
+}
+
+function start() {
+  broken = false;
+  ready = begin();
+  ready.catch(() => { broken = true; }); // it is told where the answer would be
 }
 
 async function open(name) {
@@ -46,7 +53,7 @@ async function open(name) {
   const [info, cameras] = await Promise.all([ask(`v1/map?${query}`), ask(`v1/cameras?${query}`)]);
   if (state.map !== name) return;
   state.info = info;
-  at("map-facts").textContent = `${info.photos.toLocaleString("en")} photos`;
+  at("map-facts").textContent = `${info.photos.toLocaleString("en")} photos in this map`;
   map.setCameras(cameras);
   describeMap();
 }
@@ -86,6 +93,7 @@ async function take(given) {
   readdress({ photo: null, place: null });
   busy("Opening the photo…");
   try {
+    if (broken) start();
     await ready;
     const most = state.info.limits?.images ?? files.length;
     if (files.length < given.length) state.notes.push("Files that are not photos were left out.");
@@ -98,7 +106,7 @@ async function take(given) {
     state.asked = asked;
     await send();
   } catch (error) {
-    if (mine === running) failed(error);
+    if (mine === running) failed(error, () => take(given));
   }
 }
 
@@ -128,7 +136,7 @@ async function send() {
     look();
     say(announced());
   } catch (error) {
-    if (mine === running) failed(error);
+    if (mine === running) failed(error, send);
   }
 }
 
@@ -151,7 +159,7 @@ function busy(words) {
 function trouble(error, again) {
   const known = error instanceof Trouble ? error : new Trouble("Something went wrong on this page", String(error?.message ?? error));
   const card = make("div", { class: "card trouble-card", role: "alert" }, make("h2", {}, known.title), make("p", {}, known.words));
-  if (!again || !(known.again || !(error instanceof Trouble))) return card;
+  if (!known.again && known === error) return card;
   const button = make("button", { type: "button", class: "primary", click: again }, "Try again");
   card.append(button);
   const count = (left) => {
@@ -163,8 +171,7 @@ function trouble(error, again) {
   return card;
 }
 
-function failed(error) {
-  const again = state.asked.length ? send : null;
+function failed(error, again) {
   const card = trouble(error, again);
   if (state.asked.length === 1) card.append(picture(state.asked[0], "your photo"));
   at("answer").replaceChildren(card);
@@ -273,7 +280,7 @@ function listen() {
     const told = address();
     if (state.info && (told.map ?? at("map-select").options[0].value) !== state.map) await change(told.map ?? at("map-select").options[0].value);
     if (state.answers.length > 1 && told.photo) choose(told.photo - 1, false);
-    if (told.place === null) closeCompare(); else openPlace(told.place, false);
+    if (told.place === null) closeCompare(); else if (state.info) openPlace(told.place, false);
   });
 }
 
@@ -290,5 +297,4 @@ async function change(name) {
 }
 
 listen();
-ready = begin();
-ready.catch(() => {}); // it is told where the answer would be
+start();

@@ -1,9 +1,11 @@
 // What an answer says, in words.
 
+const UNIT = "\u00a0"; // between a number and its unit, which stay together
+
 // never a hundred or zero: no finite number of questions shows that
 export function percent(share) {
   const shown = Math.round(100 * share);
-  return shown >= 100 ? "over 99 %" : shown <= 0 ? "under 1 %" : `${shown} %`;
+  return shown >= 100 ? `over 99${UNIT}%` : shown <= 0 ? `under 1${UNIT}%` : `${shown}${UNIT}%`;
 }
 
 export function headline(answer) {
@@ -15,12 +17,13 @@ export function headline(answer) {
 }
 
 export function metres(length) {
-  if (length >= 1000) return `${(length / 1000).toFixed(length < 10_000 ? 1 : 0)} km`;
-  return length < 1 ? "less than 1 m" : `${length.toFixed(0)} m`;
+  if (length >= 1000) return `${(length / 1000).toFixed(length < 10_000 ? 1 : 0)}${UNIT}km`;
+  return length < 1 ? `less than 1${UNIT}m` : `${length.toFixed(0)}${UNIT}m`;
 }
 
 const WINDS = ["north", "north-east", "east", "south-east", "south", "south-west", "west", "north-west"];
-export const facing = (heading) => `${WINDS[Math.round(heading / 45) % 8]} (${(Math.round(heading) % 360)}°)`;
+export const named = (image) => image.split("/").at(-1); // without its folder
+export const facing = (heading) => `${WINDS[Math.round(heading / 45) % 8]} (${Math.round(heading) % 360}°)`;
 
 export function coordinates(position) {
   if (position.latitude === null || position.latitude === undefined) {
