@@ -419,12 +419,13 @@ def test_another_map_is_asked_about_the_same_photo(opened, service):
     ask(page)
     page.wait_for_selector(".card.here")
     page.select_option("#map-select", "campus")
-    page.locator("#map-facts", has_text="77 photos").wait_for()
+    page.locator("#map-facts", has_text="77 photos").wait_for(state="attached")
     announced(page, "Very likely here")
     assert service.asked[-1][0]["map"] == "campus"
     assert "map=campus" in page.url
     page.go_back()
-    page.locator("#map-facts", has_text="535 photos").wait_for()
+    page.locator("#map-facts", has_text="535 photos").wait_for(state="attached")
+    assert page.locator("#map-select").input_value() == "town"
 
 
 # ---- the map ----
@@ -617,8 +618,9 @@ def test_names_are_text_and_never_a_script(opened, service):
 @pytest.mark.parametrize("width", [360, 390, 768, 1280])
 def test_nothing_is_wider_than_the_window(opened, service, width):
     service.answers = [RECORDED["found"], RECORDED["lost"], {"format": 1, "answers": RECORDED["track"]}]
+    service.maps["the east side of the campus and its gardens"] = service.maps["town"]
     page = opened(width=width, has_touch=True)
-    page.locator("#map-facts", has_text="535").wait_for()
+    page.locator("#map-facts", has_text="535").wait_for(state="attached")
 
     def fits():
         return page.evaluate("document.documentElement.scrollWidth <= innerWidth")

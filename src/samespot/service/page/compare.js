@@ -15,18 +15,10 @@ function node(name, attributes) {
   return made;
 }
 
-// where the picture itself lies in its element, which may be wider or taller
-function content(image) {
-  const box = image.getBoundingClientRect();
-  const scale = Math.min(box.width / image.naturalWidth, box.height / image.naturalHeight);
-  const [width, height] = [image.naturalWidth * scale, image.naturalHeight * scale];
-  return { left: box.left + (box.width - width) / 2, top: box.top + (box.height - height) / 2, width, height };
-}
-
 function drawLines() {
   const lines = pairBox.querySelector("svg");
   if (!lines || !shown) return;
-  const [left, right] = [...pairBox.querySelectorAll("img")].map(content);
+  const [left, right] = [...pairBox.querySelectorAll("img")].map((image) => image.getBoundingClientRect());
   const box = pairBox.getBoundingClientRect();
   lines.replaceChildren();
   if (!at("show-lines").checked || !left || !right || !left.width || !right.width) return;
@@ -59,7 +51,7 @@ export async function compare(id, { map, answer, asked }) {
   const match = answer?.matches?.find((one) => one.row === id) ?? null;
   const order = match ? answer.matches.indexOf(match) : -1;
   const many = answer?.matches?.length ?? 0;
-  shown = { id, order, pairs: match?.pairs ?? [], rows: answer?.matches?.map((one) => one.row) ?? [] };
+  shown = { id, order, pairs: (asked?.url && match?.pairs) || [], rows: answer?.matches?.map((one) => one.row) ?? [] };
   const image = make("img", { alt: match ? `Photo of the map, ${match.image}` : "Photo of the map" });
   const mine = asked ? [picture(asked, "your photo")] : [];
   const lines = node("svg", { "aria-hidden": "true", class: "lines" });
@@ -69,7 +61,7 @@ export async function compare(id, { map, answer, asked }) {
   at("compare-title").replaceChildren(...title);
   const facts = match ? matchFacts(answer, match) : null;
   const told = facts?.facts ?? (asked ? ["This photo is not among the best matches, so its points were not compared"] : []);
-  if (facts?.same && match.overlap) told[0] += ` (${percent(match.overlap.low)} to ${percent(match.overlap.high)} in four cases of five)`;
+  if (facts?.same && match.overlap) told[0] += ` (${Math.round(100 * match.overlap.low)} to ${percent(match.overlap.high)} in four cases of five)`;
   if (match && !answer.found) told.push("That many can agree by chance");
   const list = make("dl", { class: "where" });
   dialog.querySelector(".told").replaceChildren(make("p", {}, told.map((fact) => `${fact}. `).join("")), list);
@@ -109,6 +101,9 @@ export function beginCompare({ leave, step }) {
     if (row !== undefined) step(row);
   });
   at("show-lines").addEventListener("change", drawLines);
-  pairBox.addEventListener("load", drawLines, true);
+  pairBox.addEventListener("load", ({ target }) => { // the frame takes the photo's shape, so that both fit the window
+    target.parentElement.style.setProperty("--shape", target.naturalWidth / target.naturalHeight);
+    drawLines();
+  }, true);
   new ResizeObserver(drawLines).observe(pairBox);
 }

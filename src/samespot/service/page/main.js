@@ -21,12 +21,14 @@ const map = new MapView(at("map"), {
 
 // ---- the map ----
 
+const photosOf = (one) => `${one.photos.toLocaleString("en")} photos`;
+
 async function begin() {
   try {
     const { maps } = await ask("v1/maps");
     const names = maps.map((one) => one.name);
     at("map-choice").hidden = names.length < 2;
-    at("map-select").replaceChildren(...maps.map((one) => make("option", { value: one.name }, one.name)));
+    at("map-select").replaceChildren(...maps.map((one) => make("option", { value: one.name }, `${one.name}, ${photosOf(one)}`)));
     const wished = address().map;
     await open(names.includes(wished) ? wished : names[0]);
     const { place, view } = address();
@@ -53,7 +55,7 @@ async function open(name) {
   const [info, cameras] = await Promise.all([ask(`v1/map?${query}`), ask(`v1/cameras?${query}`)]);
   if (state.map !== name) return;
   state.info = info;
-  at("map-facts").textContent = `${info.photos.toLocaleString("en")} photos in this map`;
+  at("map-facts").textContent = `${photosOf(info)} in this map`;
   map.setCameras(cameras);
   describeMap();
 }
@@ -199,6 +201,7 @@ function show() {
   at("matches").querySelector("ol").replaceChildren(...tiles);
   map.setScene({ answers, chosen });
   describeMap();
+  document.title = `${headline(answer)} · samespot`;
 }
 
 function trackHead() {
@@ -218,7 +221,7 @@ function choose(i, push) {
   state.chosen = i;
   if (push) readdress({ photo: i + 1 }, true);
   show();
-  document.querySelector(".step[aria-current]")?.focus();
+  if (push) document.querySelector(".step[aria-current]")?.focus(); // it was drawn anew
   const to = state.answers[i].position;
   if (to && state.answers[i].found) {
     const [x, y] = map.pixel(to.easting, to.northing);
