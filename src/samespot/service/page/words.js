@@ -1,0 +1,46 @@
+// What an answer says, in words.
+
+const UNIT = "\u00a0"; // between a number and its unit, which stay together
+
+// never a hundred or zero: no finite number of questions shows that
+export function percent(share) {
+  const shown = Math.round(100 * share);
+  return shown >= 100 ? `over 99${UNIT}%` : shown <= 0 ? `under 1${UNIT}%` : `${shown}${UNIT}%`;
+}
+
+export function headline(answer) {
+  const { found, probability } = answer;
+  if (answer.trouble) return "This photo could not be read";
+  if (found) return `${probability >= 0.9 ? "Very likely here" : probability >= 0.66 ? "Likely here" : "More likely here than not"}: ${percent(probability)}`;
+  if (probability >= 0.5) return `Not sure enough to say: ${percent(probability)}`;
+  return probability < 0.2 ? "Not in this map" : "Probably not in this map";
+}
+
+export function metres(length) {
+  if (length >= 1000) return `${(length / 1000).toFixed(length < 10_000 ? 1 : 0)}${UNIT}km`;
+  return length < 1 ? `less than 1${UNIT}m` : `${length.toFixed(0)}${UNIT}m`;
+}
+
+const WINDS = ["north", "north-east", "east", "south-east", "south", "south-west", "west", "north-west"];
+export const named = (image) => image.split("/").at(-1); // without its folder
+export const facing = (heading) => `${WINDS[Math.round(heading / 45) % 8]} (${Math.round(heading) % 360}°)`;
+
+export function coordinates(position) {
+  if (position.latitude === null || position.latitude === undefined) {
+    return `${position.easting.toFixed(1)} east, ${position.northing.toFixed(1)} north`;
+  }
+  return `${position.latitude.toFixed(6)}, ${position.longitude.toFixed(6)}`;
+}
+
+export const apart = (a, b) => Math.hypot(a.easting - b.easting, a.northing - b.northing);
+
+// how a match speaks for the place: only near the answer does an overlap mean anything
+export function matchFacts(answer, match) {
+  const facts = [];
+  const far = answer.position ? apart(match.position, answer.position) : 0;
+  const same = answer.found && far <= answer.radius;
+  if (same && match.overlap) facts.push(`Shares about ${percent(match.overlap.share)} of the view`);
+  if (match.verified !== null && match.verified !== undefined) facts.push(`${match.verified} ${match.verified === 1 ? "point agrees" : "points agree"}`);
+  if (answer.found) facts.push(same ? (far < 1 ? "At the same spot" : `${metres(far)} away`) : `Another place, ${metres(far)} away`);
+  return { same, facts };
+}
