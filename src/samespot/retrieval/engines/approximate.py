@@ -63,17 +63,17 @@ class ApproximateIndex:
         self, queries: NDArray[np.float32], count: int, allowed: NDArray[np.bool_] | None = None
     ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """(q, count) squared distances, ascending, and map rows, of those that are allowed (m,); -1 ends a list."""
-        faiss = _faiss()
-        chosen = (
-            {}
-            if allowed is None
-            else {"sel": faiss.IDSelectorBitmap(np.packbits(allowed, bitorder="little"))}
-        )
+        faiss, harder, chosen = _faiss(), 1.0, {}
+        if allowed is not None:  # what is not allowed is met on the way, so the way must be longer
+            harder = len(allowed) / max(int(allowed.sum()), 1)
+            chosen = {"sel": faiss.IDSelectorBitmap(np.packbits(allowed, bitorder="little"))}
         if self.kind == "hnsw":
             # a search that keeps fewer than it returns, returns little
-            how = faiss.SearchParametersHNSW(efSearch=max(_EF, count), **chosen)
+            looked_at = min(math.ceil(harder * max(_EF, count)), len(self))
+            how = faiss.SearchParametersHNSW(efSearch=max(looked_at, 1), **chosen)
         else:
-            how = faiss.SearchParametersIVF(nprobe=self.index.nprobe, **chosen)
+            probes = min(math.ceil(harder * self.index.nprobe), self.index.nlist)
+            how = faiss.SearchParametersIVF(nprobe=probes, **chosen)
         squares, rows = self.index.search(queries, count, params=how)
         return squares, rows
 
