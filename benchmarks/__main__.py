@@ -20,6 +20,7 @@ QUICK = {
     "labels": "--small",
     "visibility": "--cameras 200 --points 20000",
     "search": "--rows 200000",
+    "engines": "--photos 1000 --queries 5",
     "describe": f"--device cpu --backbone {TINY_NET} --images 96 --size 96,128",
     "training": "--tiny",
     "locate": "--tiny",

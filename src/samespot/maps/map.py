@@ -198,6 +198,8 @@ class Map:
     # ---- answering ----
 
     def _answer(self, looked: _Looked, asked: LocateOptions) -> Answer:
+        if not len(looked.found.rows):
+            return self._told(looked, looked.found, 0.0, asked)
         probability = float(self.trust.probability(looked.found.evidence[None], asked.outside)[0])
         return self._told(looked, looked.found, probability, asked)
 

@@ -8,6 +8,8 @@ codes, so what it lists is to be measured again (`samespot.retrieval.shortlist`)
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -74,7 +76,8 @@ class ApproximateIndex:
         else:
             probes = min(math.ceil(harder * self.index.nprobe), self.index.nlist)
             how = faiss.SearchParametersIVF(nprobe=probes, **chosen)
-        squares, rows = self.index.search(queries, count, params=how)
+        with _one_thread(faiss) if len(queries) == 1 else nullcontext():
+            squares, rows = self.index.search(queries, count, params=how)
         return squares, rows
 
     def save(self, path: Path) -> Path:
@@ -165,6 +168,17 @@ def _training_sample(places: Vectors, lists: int) -> NDArray[np.float32]:
 def _graph(index: Any) -> Any:
     """The HNSW index inside an IndexIDMap."""
     return _faiss().downcast_index(index.index)
+
+
+@contextmanager
+def _one_thread(faiss: Any) -> Iterator[None]:
+    """Threads share queries, so one query is work for one of them: waking the others takes longer than the search."""
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)  # of the calling thread only
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(before)
 
 
 def _faiss() -> Any:
