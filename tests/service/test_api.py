@@ -94,6 +94,18 @@ def test_what_makes_no_sense_is_refused_in_one_sentence(client, photo, query, co
     assert set(told.json()["error"]) == {"code", "message"}
 
 
+def test_filters_say_which_photos_may_answer(client, photo, street):
+    at = ask(client, photo(3)).json()["position"]
+    near = ask(client, photo(3), near=f"{at['latitude']},{at['longitude']},10", k=50).json()
+    assert {one["image"][:2] for one in near["matches"]} == {"03"}
+    away = ask(client, photo(3), near="48.5,11.5,10")
+    assert (away.status_code, away.json()["found"], away.json()["matches"]) == (200, False, [])
+    for query in ({"near": "here"}, {"condition": "night"}, {"since": "yesterday"}):
+        told = ask(client, photo(3), **query)
+        assert (told.status_code, told.json()["error"]["code"]) == (422, "bad_request")
+        assert str(street) not in told.text
+
+
 def test_each_map_is_asked_by_its_name(client, photo):
     assert [one["name"] for one in client.get("/v1/maps").json()["maps"]] == ["map", "flat"]
     told = ask(client, photo(3), map="flat").json()
@@ -147,6 +159,14 @@ def test_the_geopose_protocol(client, photo):
     assert set(told["accuracy"]) == {"position", "orientation"}
     assert told["geopose"] == ask(client, photo(3), **{"as": "geopose-quaternion"}).json()
     assert told["samespot"]["found"]
+
+
+def test_a_device_that_knows_where_it_is_helps(client, photo):
+    asked = gpp(photo(3))
+    readings = asked["sensorReadings"]["geolocationReadings"] = [{"latitude": 48.0, "longitude": 11.3}]
+    assert client.post("/geopose", json=asked).status_code == 200  # it does not say how accurately
+    readings[0]["accuracy"] = 5.0
+    assert client.post("/geopose", json=asked).status_code == 404
 
 
 def test_the_geopose_protocol_says_what_is_not_there(client, photo):

@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 from samespot.errors import InputError
 from samespot.maps.answer import FORMAT, Answer, Trouble, geojson
 from samespot.maps.map import Map
+from samespot.maps.options import LocateOptions
 from samespot.service import examples, geopose
 from samespot.service.errors import RefusedError, too_large
 from samespot.service.guard import facts
@@ -128,10 +129,11 @@ async def locate(
         **{"at_least": at_least, "precision": precision, "near": near, "area": area, "heading": heading},
         **{"since": since, "until": until, "condition": condition},
     }
-    asked = {"k": k, "verify": verify, "pairs": pairs, "outside": outside}
+    asked: dict[str, Any] = {"k": k, "verify": verify, "pairs": pairs, "outside": outside}
     asked |= {name: value for name, value in given.items() if value is not None}
     of_track = {name: value for name, value in (("speed", speed), ("every", every)) if value is not None}
     locating, map = service.locating, one.map
+    _check_options(one, map, asked)
     async with asyncio.timeout(service.options.seconds):
         with locating.room_for(1):
             photos, several = await _photos(request, service.options)
@@ -215,7 +217,7 @@ async def geopose_ask(service: Ours, asker: Asker, one: OneMap, asked: geopose.G
         )
     async with asyncio.timeout(service.options.seconds):
         with locating.room_for(1):
-            answer = await locating.locate(map, ("photo", encoded), {})
+            answer = await locating.locate(map, ("photo", encoded), geopose.prior(asked))
     _count(service.numbers, one.name, [answer])
     return JSONResponse(geopose.reply(asked, answer, map), 200 if answer.found else 404)
 
@@ -250,6 +252,15 @@ def metrics(service: Ours, asker: Asker) -> Response:
 
 
 # ---- reading ----
+
+
+def _check_options(one: Hosted, map: Map, asked: dict[str, Any]) -> None:
+    """Before a photo is read. An error calls the map by its name, not by where it is."""
+    try:
+        map.limits(LocateOptions.of(asked))
+    except InputError as error:
+        said = str(error).replace(str(one.folder), f"map {one.name}").replace("`", "")
+        raise RefusedError(422, "bad_request", said) from None
 
 
 async def _photos(request: Request, options: ServeOptions) -> tuple[list[Photo], bool]:
