@@ -3,6 +3,7 @@ import { Trouble } from "./api.js";
 
 const LONGEST = 1600; // [pixels]
 const QUALITY = 0.92;
+const SMALL = 500_000; // [pixels] up to which a photo is sent without loss: the service enlarges it, and every trace would count
 
 export async function prepared(file, limits) {
   if (file.type && !file.type.startsWith("image/")) {
@@ -14,13 +15,14 @@ export async function prepared(file, limits) {
     const scale = Math.min(1, LONGEST / Math.max(picture.width, picture.height));
     const [width, height] = [picture.width, picture.height].map((side) => Math.max(1, Math.round(side * scale)));
     const canvas = Object.assign(document.createElement("canvas"), { width, height });
-    const pen = canvas.getContext("2d");
+    const pen = canvas.getContext("2d", { alpha: false });
     pen.imageSmoothingQuality = "high";
-    pen.fillStyle = "#fff"; // under what is transparent: JPEG has no transparency
+    pen.fillStyle = "#fff"; // under what is transparent
     pen.fillRect(0, 0, width, height);
     pen.drawImage(picture, 0, 0, width, height);
     picture.close();
-    const blob = await new Promise((done) => { canvas.toBlob(done, "image/jpeg", QUALITY); });
+    const kind = width * height <= SMALL ? "image/png" : "image/jpeg";
+    const blob = await new Promise((done) => { canvas.toBlob(done, kind, QUALITY); });
     if (!blob) throw new Error("the canvas gave nothing");
     const smaller = scale < 1 ? `Sent at ${width} × ${height} pixels` : "Sent in full size";
     return { name, blob, url: URL.createObjectURL(blob), note: `${smaller}, without GPS data.` };
