@@ -2,6 +2,7 @@
 
     python benchmarks/trust.py --town 3004                  about 12 minutes on two quiet cores, most of it keypoints
     python benchmarks/trust.py --campus ../shared/data/campus --vgg16 WEIGHTS.safetensors
+    python benchmarks/trust.py --town 3004 --matcher aliked --short      a slower matcher, 150 and 150 queries
     python benchmarks/trust.py --ship src/samespot/model/shipped/samespot-lite      the model's own calibration
 
 The map is two visits to a town by day; 500 photos of two other visits (a rainy dusk, a snowy night; other cameras) are
@@ -19,6 +20,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,7 +100,7 @@ def campus_task(root: Path, within: float) -> Task:
 
 
 def look(
-    task: Task, model: Any, cache: Path
+    task: Task, model: Any, cache: Path, matcher: str = "xfeat"
 ) -> tuple[Photos, Callable[[torch.Tensor], NDArray[Any]], Verifier]:
     """Everything as a map holds it, whitened to 256 dims by the model's whitening or by one fitted on the map."""
     name = (
@@ -106,7 +108,7 @@ def look(
     )
     plain = np.asarray(samespot.describe(model, task.places, cache / name).vectors)
     whitening = model.whitening or Whitening.fit(plain[task.rows], task.name, damping="auto")
-    verifier = verifier_named()
+    verifier = verifier_named(matcher)
 
     def describe(image: torch.Tensor) -> NDArray[Any]:
         return np.asarray(whitening(model.describe_images(image[None]).numpy(), DIMS)[0])
@@ -208,16 +210,22 @@ def of_trust(trust: Trust, known: Known, verified: bool) -> dict[str, Any]:
     }
 
 
-def measure(task: Task, model: Any, cache: Path) -> dict[str, Any]:
-    photos, describe, verifier = look(task, model, cache)
+def measure(
+    task: Task, model: Any, cache: Path, matcher: str = "xfeat", short: bool = False
+) -> dict[str, Any]:
+    photos, describe, verifier = look(task, model, cache, matcher)
     held = photos.select(task.rows)
     trusts: dict[str, Trust] = {}
     for name, way in (("of the map", describe), ("of the map, photos as they are", None)):
+        if short and way is None:
+            continue
         trusts[name] = calibrate(held, model, verifier, within=task.within, describe=way)
-    if model.calibration is not None:
+    if model.calibration is not None and not short:
         trusts["of the model"] = model_trust(model, "asked for")
+    began = time.perf_counter()
     found, strange = (answers(task, photos, verifier, strangers) for strangers in (False, True))
-    result: dict[str, Any] = {"map": len(held.places), "within [m]": task.within}
+    took = (time.perf_counter() - began) / (len(task.inside) + len(task.outside))
+    result: dict[str, Any] = {"map": len(held.places), "within [m]": task.within, "asking [s/query]": took}
     for kind, verified in (("verified", True), ("plain", False)):
         known = Known.of(task, getattr(found, kind), getattr(strange, kind))
         right = known.right[known.inside]
@@ -291,7 +299,10 @@ def table(results: dict[str, Any]) -> str:
     lines = []
     for name, one in results.items():
         before, after = (one[kind]["R@1"]["value"] for kind in ("plain", "verified"))
-        lines.append(f"{name}: {one['map']} photos, R@1 {before:.1%}, verified {after:.1%}")
+        lines.append(
+            f"{name}: {one['map']} photos, R@1 {before:.1%}, verified {after:.1%},"
+            f" {one['asking [s/query]']:.2f} s a query to search and verify"
+        )
         for kind in ("plain", "verified"):
             lines.append(
                 f"  {kind:<42}  AUROC  AUPRC  at 95 %    ECE  answered  met [95 % interval]    error"
@@ -327,6 +338,8 @@ def main() -> None:
     arguments.add_argument(
         "--ship", type=Path, help="write the model's own calibration into this model folder"
     )
+    arguments.add_argument("--matcher", default="xfeat", help="local features that verify: xfeat or aliked")
+    arguments.add_argument("--short", action="store_true", help="fewer queries, the map's calibration alone")
     arguments.add_argument(
         "--overlap", action="store_true", help="area of the matches against the true overlap"
     )
@@ -344,17 +357,22 @@ def main() -> None:
     if given.ship:
         print(json.dumps(ship(given.ship, given.cache, tuple(given.towns)), indent=1))
         return
+    queries = 150 if given.short else 500
     models = ["samespot-lite"] + (["vgg16-gem"] if given.vgg16 else [])
-    tasks = [(town_task(given.cache, seed), "120x160") for seed in given.town]
+    tasks = [(town_task(given.cache, seed, queries), "120x160") for seed in given.town]
     tasks += [(campus_task(given.campus, within), "144x144") for within in (15.0, 25.0) if given.campus]
     results = {}
+    of_matcher = (
+        "" if given.matcher == "xfeat" and not given.short else f", {given.matcher}, {queries} queries"
+    )
     for task, size in tasks:
         for name in models:
             own = name == "samespot-lite"
             model = samespot.load_model(
                 name if own else f"{name}@{size}", weights=None if own else given.vgg16
             )
-            results[f"{task.name} within {task.within:g} m, {name}"] = measure(task, model, given.cache)
+            key = f"{task.name} within {task.within:g} m, {name}" + of_matcher
+            results[key] = measure(task, model, given.cache, given.matcher, given.short)
             print(table(dict([list(results.items())[-1]])), flush=True)
     if given.json:
         old = json.loads(given.json.read_text()) if given.json.is_file() else {}

@@ -24,13 +24,16 @@ VISITS, PHOTOS_PER_VISIT = 8, 600
 SIZE = (192, 256)
 NEAR, TURNED = 45.0, 100.0  # [m], [deg]: photos farther apart are taken to share nothing
 STEP = 9  # every n-th pixel of every n-th row is looked for in the other photo
-# of the strong recipe, but with GeM alone: its other maps are joined afterwards
+# of the strong recipe as it was then, at one size, and with GeM alone: its other maps are joined afterwards
 CHANGES: dict[str, Any] = {
     "backbone": "efficientnet_lite0",
     "pool": "gem",
     "batch_pairs": 192,
     "warmup_pairs": 5760,
     "steps": 400,
+    "augment": 0.7,
+    "crop": 0.25,
+    "scales": (1.0,),
     "tensorboard": False,
 }
 DIMS = 256  # of its whitening

@@ -1,5 +1,6 @@
 """Descriptors are the network's, whatever came between: kills, bad images, half precision, several processes."""
 
+import copy
 import json
 import signal
 import subprocess
@@ -453,3 +454,35 @@ def test_int8_is_recorded_and_refused_where_it_cannot_be(net, places, tmp_path, 
         on_cpu(net, places, tmp_path / "d", precision="32")
     with pytest.raises(InputError, match="`precision=int8` needs onnxruntime; leave out `runtime=torch`"):
         on_cpu(net, places, precision="int8", runtime="torch")
+
+
+def test_photos_at_several_sizes_give_the_mean_of_their_descriptors(net, places):
+    several = copy.deepcopy(net)
+    several.preprocessing = net.preprocessing.at_sizes((32, 48), (48, 64), (24, 32))
+    assert several.preprocessing.size == (48, 64)
+    made = describe(several, places).vectors
+    parts = []
+    for size in ((48, 64), (32, 48), (24, 32)):
+        one = copy.deepcopy(net)
+        one.preprocessing = net.preprocessing.at_sizes(size)
+        photos = torch.stack([images_module.read_image(path) for path in places.images])
+        parts.append(one.describe_images(photos).numpy())
+    mean = sum(parts) / np.linalg.norm(sum(parts), axis=1, keepdims=True)
+    np.testing.assert_allclose(made, mean, atol=2e-4)
+    np.testing.assert_allclose(several.describe_images(places.images).numpy(), mean, atol=2e-4)
+    assert np.abs(made - parts[0]).max() > 0.01
+
+
+def test_descriptors_of_other_sizes_are_others(net, places, tmp_path):
+    describe(net, places, tmp_path / "out")
+    several = copy.deepcopy(net)
+    several.preprocessing = net.preprocessing.at_sizes((24, 32), (48, 64))
+    with pytest.raises(InputError, match="preprocessing"):
+        describe(several, places, tmp_path / "out")
+
+
+def test_several_sizes_run_in_torch(net, places):
+    several = copy.deepcopy(net)
+    several.preprocessing = net.preprocessing.at_sizes((24, 32), (48, 64))
+    with pytest.raises(InputError, match="describes photos at several sizes runs in torch"):
+        describe(several, places, runtime="onnxruntime")

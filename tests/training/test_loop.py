@@ -434,3 +434,16 @@ def test_photos_of_other_formats_and_sizes(tiny, tmp_path):
     table = Places.build(tmp_path, columns)
     street = LabelledSet(table, table, label_pairs(table, table))
     assert train_network(tiny.with_changes(steps=1), [street], tmp_path / "run").steps == 1
+
+
+def test_a_model_describes_at_multiples_of_the_size_it_learned_at(plain, tiny, photo_set, tmp_path):
+    result = train_network(tiny.with_changes(scales=(0.5, 1.0, 2.0)), [photo_set], tmp_path / "run")
+    net, other = PlaceNet.load(result.model), PlaceNet.load(plain[0].model)
+    height, width = other.preprocessing.size
+    sizes = {net.preprocessing.size, *net.preprocessing.also}
+    assert (height, width) in sizes
+    assert max(sizes) == (2 * height, 2 * width)
+    assert len(sizes) == 3
+    assert torch.equal(weights(result.model), weights(plain[0].model))  # training is the same
+    on = tiny.with_changes(model=str(result.model), image_size=(height, width), steps=7)
+    assert train_network(on, [photo_set], tmp_path / "on").steps == 7

@@ -282,3 +282,9 @@ def test_a_recipe_goes_on_top_of_a_preset():
 def test_an_unknown_recipe_is_refused():
     with pytest.raises(InputError, match="`recipe` 'best' is unknown; choose one of paper, strong"):
         asked_for({"places": "p", "labels": "l", "recipe": "best"})
+
+
+@pytest.mark.parametrize("scales", [(), (0.0,), (1.0, 9.0), (float("nan"),)])
+def test_scales_are_numbers_above_zero(scales):
+    with pytest.raises(InputError, match="`scales`"):
+        TrainingOptions(scales=scales)

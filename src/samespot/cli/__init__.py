@@ -16,6 +16,7 @@ for _group in (
     "town",
     "maps",
     "locate",
+    "serve",
     "label",
     "places",
     "train",

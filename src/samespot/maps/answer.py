@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 FORMAT = 1  # of the json
+Pair = tuple[float, float, float, float]  # x, y in the photo and in the match, as shares of width and height
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class Match:
     distance: float  # of the descriptors
     verified: int | None = None  # matches of local features that one geometry explains; None: not looked at
     overlap: Overlap | None = None  # None: not looked at, or no more matches than by chance
+    pairs: tuple[Pair, ...] | None = None  # the verified matches, where they were asked for
 
 
 @dataclass(frozen=True)

@@ -65,10 +65,16 @@ class Vectors:
     dims: int
 
     def __call__(self, image: Tensor) -> NDArray[np.float32]:
-        pixels = self.preprocessing.resize(image[None].to(self.describer.device))
+        vector: NDArray[np.float32] = self.many([image])[0]
+        return vector
+
+    def many(self, images: Sequence[Tensor]) -> NDArray[np.float32]:
+        """The same for several at once, (n, dims); they may be of different sizes."""
+        device = self.describer.device
+        pixels = torch.cat([self.preprocessing.resize(image[None].to(device)) for image in images])
         vectors = finite(self.describer(pixels).float().cpu().numpy())
         whitened = vectors if self.whitening is None else self.whitening(vectors, self.dims)
-        return np.asarray(whitened[0], dtype=np.float32)
+        return np.asarray(whitened, dtype=np.float32)
 
 
 def finite(vectors: NDArray[np.float32]) -> NDArray[np.float32]:

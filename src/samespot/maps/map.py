@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from samespot.devices import device_named
 from samespot.errors import InputError
 from samespot.images.reading import as_image
-from samespot.maps.answer import Answer, Match, Overlap, Position, Trouble
+from samespot.maps.answer import Answer, Match, Overlap, Pair, Position, Trouble
 from samespot.maps.candidates import LISTED, Candidates, candidates_of
 from samespot.maps.estimate import heading_of
 from samespot.maps.evidence import BY_CHANCE, places_among
@@ -27,7 +28,7 @@ from samespot.maps.questions import Question, questions
 from samespot.maps.track import Follower, Moment, Steps, distinct_places, smoothed
 from samespot.maps.trust import Trust
 from samespot.matching.keypoints import Keypoints
-from samespot.matching.verification import Verifier, verifier_named
+from samespot.matching.verification import Agreement, Verifier, verifier_named
 from samespot.model.network import PlaceNet
 from samespot.options import split
 from samespot.places.geodesy import to_degrees
@@ -103,14 +104,20 @@ class Map:
     def newest(self) -> Map:
         """This map, or its newest generation where the folder has a newer one."""
         now = open_generation(self.generation.folder)
-        return self if now.number == self.generation.number else Map(now, str(self.device))
+        if now.number == self.generation.number:
+            return self
+        newer = Map(now, str(self.device))
+        for name, of in (("model", "model"), ("describer", "model"), ("verifier", "verifier")):
+            if name in self._loaded and now.meta[of] == self.meta[of]:
+                newer._loaded[name] = self._loaded[name]
+        return newer
 
     # ---- asking ----
 
     def locate(self, photo: Any, **options: Any) -> Answer:
         """Where was this photo taken? A path, the bytes of a file, a Pillow image or pixels.
 
-        options: fields of `LocateOptions`: k, outside, at_least, precision, verify
+        options: fields of `LocateOptions`: k, outside, at_least, precision, verify, pairs
         """
         asked = LocateOptions.of(options)
         return self._answer(self._looked_up(_question(photo), asked), asked)
@@ -149,8 +156,20 @@ class Map:
     def look(self, photo: Any, *, verify: bool = True, named: str = "the photo") -> Seen:
         """A photo as this map compares it."""
         image = as_image(photo, named)
-        keypoints = self._verifier.extract(image) if verify and self._verifier is not None else None
-        return Seen(self._describe(image), keypoints)
+        return Seen(self._describe(image), self.keypoints(image) if verify else None)
+
+    def vectors(self, images: Sequence[Tensor]) -> NDArray[np.float32]:
+        """(n, dims) what the map is searched by, of decoded photos, uint8 RGB (3, h, w): for `Seen`."""
+        return self._describe.many(images)
+
+    def keypoints(self, image: Tensor) -> Keypoints | None:
+        """Local features of a decoded photo, for `Seen`; None where the map keeps none."""
+        return None if self._verifier is None else self._verifier.extract(image)
+
+    def answer(self, seen: Seen, photo: str = "photo", **options: Any) -> Answer:
+        """What `locate` says of a photo that was looked at before. options: fields of `LocateOptions`."""
+        asked = LocateOptions.of(options)
+        return self._answer(_Looked(Question(photo, None), seen, self.candidates(seen)), asked)
 
     def candidates(self, seen: Seen) -> Candidates:
         """The nearest photos of the map, in the order of what speaks for them."""
@@ -161,6 +180,10 @@ class Map:
         return candidates_of(
             self.generation, self.positions, *listed, seen.keypoints, self._verifier, self.within
         )
+
+    def position_of(self, row: int) -> Position:
+        """Where a photo of the map was taken."""
+        return self._position(self.positions[row])
 
     def _looked_up(self, question: Question, asked: LocateOptions) -> _Looked:
         seen = self.look(question.photo, verify=asked.verify, named=question.name)
@@ -202,7 +225,10 @@ class Map:
             position=self._position(found.position(self.within)) if there else None,
             radius=self.within,
             heading=self._heading(looked.seen, found) if there else None,
-            matches=tuple(self._match(found, place) for place in range(min(asked.k, len(found.rows)))),
+            matches=tuple(
+                self._match(found, place, looked.seen.keypoints if asked.pairs else None)
+                for place in range(min(asked.k, len(found.rows)))
+            ),
             outside=asked.outside,
             calibration=self.trust.source,
             typical_error=self.trust.facts.get("median error [m]"),
@@ -224,7 +250,8 @@ class Map:
         heading = float(self._cameras[row, 2])
         return heading_of(heading, seen.keypoints, there, agreement.pairs)
 
-    def _match(self, found: Candidates, place: int) -> Match:
+    def _match(self, found: Candidates, place: int, keypoints: Keypoints | None) -> Match:
+        """keypoints: of the photo, if the matching points are to be told."""
         row = int(found.rows[place])
         heading = float(self._cameras[row, 2])
         agreement = found.agreements[place]
@@ -232,12 +259,20 @@ class Map:
         return Match(
             image=str(self.generation.places.table["image"].iloc[row]),
             row=row,
-            position=self._position(self.positions[row]),
+            position=self.position_of(row),
             heading=None if np.isnan(heading) else heading,
             distance=float(found.distances[place]),
             verified=None if agreement is None else agreement.inliers,
             overlap=None if alike is None else Overlap(*alike.overlap),
+            pairs=None if alike is None or keypoints is None else self._pairs(keypoints, row, alike),
         )
+
+    def _pairs(self, keypoints: Keypoints, row: int, alike: Agreement) -> tuple[Pair, ...]:
+        there = self.generation.keypoints(row)
+        assert there is not None  # or they could not agree
+        ours, theirs = alike.pairs.T
+        both = np.hstack([keypoints.shares()[ours], there.shares()[theirs]]).round(4)
+        return tuple((float(x), float(y), float(u), float(v)) for x, y, u, v in both)
 
     def _position(self, at: Floats) -> Position:
         easting, northing = float(at[0]), float(at[1])

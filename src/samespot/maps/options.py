@@ -107,6 +107,9 @@ class LocateOptions(Options):
         default="not asked for",
     )
     verify: bool = option(True, "Compare local features, where the map keeps them.", panel=_ASKED)
+    pairs: bool = option(
+        False, "Tell which points of photo and match are the same, in json.", switch=True, panel=_ASKED
+    )
 
     def refuse_ineffective(self, typed: set[str]) -> None:
         super().refuse_ineffective(typed)

@@ -30,6 +30,11 @@ class Keypoints:
         rounded = np.rint(SCALE * unit).astype(np.int8)
         return cls(np.asarray(xy, dtype=np.float32).reshape(-1, 2), rounded, size)
 
+    def shares(self) -> NDArray[np.float32]:
+        """(n, 2) where they are, as shares of the photo's width and height."""
+        height, width = self.size
+        return self.xy / np.array([width, height], dtype=np.float32)
+
     def unit(self) -> NDArray[np.float32]:
         """(n, d) descriptors of about unit length."""
         return self.descriptors.astype(np.float32) / np.float32(SCALE)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from samespot.errors import InputError
 from samespot.images.options import IMAGE_SIZE
+from samespot.images.preprocess import Preprocessing
 from samespot.model.catalogue import POOLS, list_models
 from samespot.model.checkpoint import model_folder
 from samespot.model.network import PlaceNet
@@ -26,8 +26,9 @@ def load_model(
     """A model or run folder, what `train` returned, or a model by name, ready to describe images.
 
     Names are samespot-lite, which comes with samespot, those of published models (megaloc, eigenplaces-resnet18-512),
-    and those of off-the-shelf networks (backbone and pooling: resnet50-gem), optionally with an image size after an @:
-    vgg16-gap@224x224. `list_models` lists them. A network is returned as it is.
+    and those of off-the-shelf networks (backbone and pooling: resnet50-gem). `list_models` lists them. After a name or
+    a folder may stand an @ and the image size, vgg16-gap@224x224, or several to describe photos at:
+    runs/mine@224x224+288x288. A network is returned as it is.
 
     weights: a file with the weights of a model by name, as its authors publish it, instead of the one in the cache
     progress: told how far a download has got
@@ -36,30 +37,46 @@ def load_model(
         _refuse_weights(weights, "a network")
         return model
     name = str(getattr(model, "run", model))
-    folder = model_folder(name)
+    whole = model_folder(name) is not None or Path(name).exists()  # its own name may have an @ in it
+    words, _, size = (name, "", "") if whole else name.rpartition("@") if "@" in name else (name, "", "")
+    folder = model_folder(words)
     if folder is not None:
-        _refuse_weights(weights, f"{name}, a folder")
-        return PlaceNet.load(folder)
-    if Path(name).exists():
+        _refuse_weights(weights, f"{words}, a folder")
+        return _at(PlaceNet.load(folder), name, words, size)
+    if Path(words).exists():
         raise InputError(
-            f"{name}: no model here; give a model or run folder, such as `samespot train` writes"
+            f"{words}: no model here; give a model or run folder, such as `samespot train` writes"
         )
-    words, _, size = name.partition("@")
     if words in refused_models():
         raise InputError(refused_models()[words].reason)
     if words in SHIPPED:
         _refuse_weights(weights, name)
-        net = PlaceNet.load(SHIPPED[words].folder)
-        if size:
-            net.preprocessing = replace(net.preprocessing, size=_size(name, words, size))
-        return net
+        return _at(PlaceNet.load(SHIPPED[words].folder), name, words, size)
+    sizes = _sizes(name, words, size) if size else []
     if words in published_models():
-        image_size = _size(name, words, size) if size else None
-        return load_published(published_models()[words], image_size, weights, progress or silent)
-    return _off_the_shelf(name, words, size, weights)
+        for one in sizes:
+            published_models()[words].check_size(one)
+        largest = _largest(sizes) if sizes else None
+        net = load_published(published_models()[words], largest, weights, progress or silent)
+    else:
+        net = _off_the_shelf(name, words, sizes, weights)
+    return _at(net, name, words, size)
 
 
-def _off_the_shelf(name: str, words: str, size: str, weights: str | Path | None) -> PlaceNet:
+def _at(net: PlaceNet, name: str, words: str, size: str) -> PlaceNet:
+    """The network with the image sizes that stand behind its name, if any do."""
+    if size:
+        net.preprocessing = net.preprocessing.at_sizes(*_sizes(name, words, size))
+    return net
+
+
+def _largest(sizes: list[tuple[int, int]]) -> tuple[int, int]:
+    return Preprocessing().at_sizes(*sizes).size
+
+
+def _off_the_shelf(
+    name: str, words: str, sizes: list[tuple[int, int]], weights: str | Path | None
+) -> PlaceNet:
     backbone, dash, pool = words.rpartition("-")
     if not dash or pool not in (*POOLS, "multi"):
         near = difflib.get_close_matches(words, [one.name for one in list_models()], n=3)
@@ -68,7 +85,7 @@ def _off_the_shelf(name: str, words: str, size: str, weights: str | Path | None)
             f"{name}: no such folder, and no network of that name; give a model or run folder, or a model by name such"
             f" as megaloc or resnet50-gem ({hint})"
         )
-    image_size = _size(name, words, size) if size else IMAGE_SIZE
+    image_size = _largest(sizes) if sizes else IMAGE_SIZE
     try:
         return PlaceNet(backbone, pool, weights=weights, image_size=image_size).eval()
     except MissingWeightsError as error:
@@ -76,9 +93,9 @@ def _off_the_shelf(name: str, words: str, size: str, weights: str | Path | None)
         raise InputError(f"{error.reason}; use {FILE_ADVICE}, or the model {other}") from None
 
 
-def _size(name: str, words: str, size: str) -> tuple[int, int]:
+def _sizes(name: str, words: str, size: str) -> list[tuple[int, int]]:
     try:
-        return parse_size(size)
+        return [parse_size(one) for one in size.split("+")]
     except ValueError:
         raise InputError(
             f"{name}: {size!r} is not an image size; write for example {words}@224x224"

@@ -24,7 +24,7 @@ from torch.nn import functional
 import samespot
 from samespot.errors import InputError
 from samespot.images.options import IMAGE_SIZE
-from samespot.images.preprocess import Preprocessing
+from samespot.images.preprocess import Preprocessing, at_all_sizes, checked
 from samespot.images.sources import read_blocks
 from samespot.model.backbone import build_trunk, run_stages
 from samespot.model.checkpoint import listed, misfits, model_folder, read_folder, tensors_digest, write_folder
@@ -164,8 +164,13 @@ class PlaceNet(nn.Module):
             blocks = read_blocks(images, self.preprocessing, device, batch_size)
         parts = [torch.empty((0, self.descriptor_size))]
         with _evaluating(self), torch.inference_mode():
-            parts += [self(self.preprocessing(pixels)).cpu() for pixels in blocks]
+            parts += [self._described(pixels).cpu() for pixels in blocks]
         return torch.cat(parts)
+
+    def _described(self, pixels: Tensor) -> Tensor:
+        """Decoded images -> descriptors, at every size that the network describes photos at."""
+        how = self.preprocessing
+        return at_all_sizes(lambda images: self(how.normalise(images)), how, how.resize(checked(pixels)))
 
     # ---- what is trained ----
 

@@ -41,6 +41,11 @@ def export_onnx(net: PlaceNet, path: str | Path) -> float:
     """
     _need("onnx", "onnxscript", "onnxruntime")
     path = Path(path)
+    if net.preprocessing.also:
+        raise InputError(
+            f"{path}: a graph takes photos of one size, and this network describes them at several; export it with"
+            " one, such as MODEL@224x224"
+        )
     model = _FromPixels(copy.deepcopy(net)).cpu().eval()
     height, width = net.preprocessing.size
     noise = torch.rand((3, 3, height, width), generator=torch.Generator().manual_seed(0)) * 255.0

@@ -64,6 +64,8 @@ def trunk_for(net: PlaceNet, images: int | None = None, precision: str = "32") -
     absent = [name for name in NEEDS if find_spec(name) is None]
     if absent:
         raise NoGraphError(f"{', '.join(absent)} not installed")
+    if net.preprocessing.also:
+        raise NoGraphError("a network that describes photos at several sizes runs in torch")
     path = graph_path(net, precision)
     make = _in_integers if precision == "int8" else _exported
     try:

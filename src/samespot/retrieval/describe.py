@@ -31,7 +31,7 @@ from samespot.devices import (
 from samespot.errors import InputError
 from samespot.images.listing import ImageList
 from samespot.images.prefetch import Block, read_ahead
-from samespot.images.preprocess import Normalise
+from samespot.images.preprocess import Normalise, at_all_sizes
 from samespot.images.sources import BadImages, FileImages, Loaded, require_room
 from samespot.model.folding import fold_batch_norms, ready
 from samespot.model.network import PlaceNet
@@ -197,13 +197,17 @@ class Describer:
         self.dtype = torch.float16 if dtype == "float16" else torch.float32
         self._features: Callable[[Tensor], Tensor] = trunk or _torch_trunk(net, device, self.half)
         self._pool = copy.deepcopy(net.pool).eval().requires_grad_(False).to(device)
+        self._preprocessing = net.preprocessing
 
     @torch.inference_mode()
     def __call__(self, images: Tensor) -> Tensor:
         """uint8 RGB images (n, 3, h, w) of the network's size, on the device -> descriptors (n, d) there."""
+        return at_all_sizes(self._at_size, self._preprocessing, images).to(self.dtype)
+
+    def _at_size(self, images: Tensor) -> Tensor:
         with mixed(self.device, self.half):
             pooled: Tensor = self._pool(self._features(images))
-        return functional.normalize(pooled.float(), dim=1).to(self.dtype)
+        return functional.normalize(pooled.float(), dim=1)
 
     def send(self, start: int, loaded: Loaded) -> _OnTheWay:
         """Have a block described. A GPU is only told to; its descriptors arrive in host memory later."""

@@ -32,7 +32,7 @@ from samespot.training.loss_whitening import PHOTOS as WHITENED_PHOTOS
 from samespot.training.loss_whitening import LossWhitening
 from samespot.training.meter import Meter
 from samespot.training.mining import Mined, Tuples, tuples_of
-from samespot.training.network import build_net, build_optimiser
+from samespot.training.network import build_net, build_optimiser, describing
 from samespot.training.options import TrainingOptions
 from samespot.training.planning import (
     LEAST_STEPS,
@@ -469,7 +469,10 @@ class Loop:
             "recall": _by_word(self.recall),
             "photos": self._photos,
         }
-        self.folder.save_model(name, self.learner.net, facts)
+        net, training = self.learner.net, self.learner.net.preprocessing
+        net.preprocessing = describing(training, self.options.scales)
+        self.folder.save_model(name, net, facts)
+        net.preprocessing = training
 
     def _finish(self) -> TrainingResult:
         self._save_model("last")

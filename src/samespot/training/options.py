@@ -32,6 +32,7 @@ from samespot.training.strategies import strategy_named
 # the paper's first learning rates: pairs of graded similarity bear ten times the binary one
 GRADED_RATE, BINARY_RATE = 0.1, 0.01
 ADAMW_RATE = 1e-4
+MOST_SCALE = 4.0  # times the image size
 AUTO = "auto"  # batches that fit the loss
 # settings that change how fast a run goes or what it reports, never what it learns (micro-batches: but for rounding)
 FREE = {
@@ -140,8 +141,8 @@ def _parse_blocks(words: str) -> int | str:
     return words if words == "all" else int(words)
 
 
-def parse_class_weights(words: str) -> tuple[float, ...]:
-    """Weights of positives, soft and hard negatives from "0.5,0.25,0.25"."""
+def parse_numbers(words: str) -> tuple[float, ...]:
+    """Several numbers from "0.5,0.25,0.25"."""
     return tuple(float(part) for part in words.split(","))
 
 
@@ -192,6 +193,13 @@ class TrainingOptions(RunningOptions):
         metavar="HxW",
         panel=_NETWORK,
     )
+    scales: tuple[float, ...] = option(
+        (1.0,),
+        "Once trained, describe photos at these multiples of the image size, and average: slower, finds more.",
+        parse=parse_numbers,
+        metavar="X,Y,...",
+        panel=_NETWORK,
+    )
 
     # loss and batches
     loss: str = option(
@@ -222,7 +230,7 @@ class TrainingOptions(RunningOptions):
     class_weights: tuple[float, float, float] = option(
         CLASS_WEIGHTS,
         "Batches of all pairs: weights of positives, soft and hard negatives.",
-        parse=parse_class_weights,
+        parse=parse_numbers,
         metavar="P,S,H",
         panel=_BATCHES,
     )
@@ -344,6 +352,7 @@ class TrainingOptions(RunningOptions):
             self._set("margin", MARGIN if self.margin is None else self.margin)
         if self.image_size is not None:
             self._set("image_size", _checked_size(self.image_size))
+        self._set("scales", _checked_scales(self.scales))
         _check_batches(self)
         if self.cache_frozen != "no" and self.augmented:
             raise InputError(
@@ -493,6 +502,13 @@ def _checked_size(size: Iterable[int]) -> tuple[int, int]:
     if len(sides) != 2 or not all(isinstance(side, int) and side > 0 for side in sides):
         raise InputError(f"`image_size` {sides!r} must be height and width [pixels], as in (480, 640)")
     return sides
+
+
+def _checked_scales(values: Iterable[float]) -> tuple[float, ...]:
+    scales = tuple(float(value) for value in values)
+    if not scales or not all(0 < scale <= MOST_SCALE for scale in scales):
+        raise InputError(f"`scales` {scales} must be numbers above 0 and up to {MOST_SCALE:g}")
+    return scales
 
 
 def _checked_class_weights(values: Iterable[float]) -> tuple[float, float, float]:

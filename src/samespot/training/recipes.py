@@ -17,8 +17,9 @@ RECIPES: dict[str, dict[str, Any]] = {
         "learning_rate": 1e-4,
         "schedule": "cosine",
         "warmup_pairs": 2560,
-        "augment": 0.7,
-        "crop": 0.25,
+        "augment": 1.0,
+        "crop": 0.4,
         "flip": True,
+        "scales": (0.8, 1.0, 1.3, 1.6),
     },
 }

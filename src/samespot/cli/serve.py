@@ -1,0 +1,28 @@
+"""`samespot serve`."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Any
+
+from samespot.cli import console
+from samespot.cli.app import app
+from samespot.cli.bridge import command
+from samespot.errors import InputError
+from samespot.service.options import ServeOptions
+
+NEEDS = ("fastapi", "uvicorn", "prometheus_client", "pebble", "python_multipart")
+
+
+@command(app, ServeOptions)
+def serve(typed: dict[str, Any]) -> Any:
+    """Answer over HTTP where photos were taken, with a page to try it on."""
+    options = ServeOptions.of(typed)
+    absent = [name for name in NEEDS if find_spec(name) is None]
+    if absent:
+        raise InputError(f"a service needs {', '.join(absent)}: pip install samespot[serve]")
+
+    from samespot.service.server import serve as run
+
+    run(options, lambda address: console.say(f"Open {address} in a browser. Ctrl-C stops it."))
+    return {"stopped": True}

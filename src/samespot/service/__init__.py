@@ -1,0 +1,1 @@
+"""A map behind HTTP: `samespot serve`."""

@@ -1,0 +1,336 @@
+"""What is asked at which address, and what comes back."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import io
+import re
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi.responses import JSONResponse
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
+
+from samespot.errors import InputError
+from samespot.maps.answer import FORMAT, Answer, Trouble, geojson
+from samespot.maps.map import Map
+from samespot.service import examples, geopose
+from samespot.service.errors import RefusedError, too_large
+from samespot.service.guard import facts
+from samespot.service.hosting import Hosted, about, cameras, place
+from samespot.service.locating import Photo
+from samespot.service.options import ServeOptions
+from samespot.service.state import Service
+from samespot.service.telling import Numbers
+
+IMAGES = ("image/jpeg", "image/png", "image/webp", "image/heic", "image/heif", "image/tiff", "image/gif")
+LARGE = 1600  # longer side of a large photo of the map [pixels]
+As = Literal["json", "geojson", "geopose-ypr", "geopose-quaternion"]
+router = APIRouter()
+
+
+# ---- who asks, and which map ----
+
+
+def service_of(request: Request) -> Service:
+    service: Service = request.app.state.service
+    return service
+
+
+def who_asks(request: Request) -> str:
+    """The name of who asks."""
+    service = service_of(request)
+    name = f"address {request.client.host if request.client else 'unknown'}"
+    if service.locked:
+        word, _, key = request.headers.get("authorization", "").partition(" ")
+        owner = service.keys.owner(key.strip()) if word.lower() == "bearer" else None
+        if owner is None:
+            service.numbers.refused.labels("key").inc()
+            raise RefusedError(401, "key_needed", "Give an API key: Authorization: Bearer KEY.")
+        name = owner
+    wait = service.rates.wait(name)
+    if wait:
+        service.numbers.refused.labels("rate").inc()
+        often = f"At most {service.options.rate} requests a minute; slow down."
+        raise RefusedError(429, "too_often", often, wait)
+    facts.get()["asker"] = name
+    return name
+
+
+def named_map(
+    request: Request,
+    map: Annotated[str | None, Query(description="Name of the map; the first where none is given.")] = None,
+) -> Hosted:
+    try:
+        found = service_of(request).hosting.named(map)
+    except KeyError:
+        raise RefusedError(404, "no_such_map", "There is no map of that name; /v1/maps lists them.") from None
+    facts.get()["map"] = found.name
+    return found
+
+
+Ours = Annotated[Service, Depends(service_of)]
+Asker = Annotated[str, Depends(who_asks)]
+OneMap = Annotated[Hosted, Depends(named_map)]
+
+
+# ---- where was it taken? ----
+
+
+@router.post(
+    "/v1/locate",
+    responses=examples.located(),
+    openapi_extra=examples.photos_body(IMAGES),
+    summary="Where was this photo taken?",
+)
+async def locate(
+    request: Request,
+    service: Ours,
+    asker: Asker,
+    one: OneMap,
+    k: Annotated[int, Query(ge=1, le=100, description="Matches to show with an answer.")] = 5,
+    verify: Annotated[bool, Query(description="Compare local features.")] = True,
+    pairs: Annotated[bool, Query(description="Tell which points of photo and match are the same.")] = False,
+    outside: Annotated[
+        float, Query(gt=0, lt=1, description="Share of the photos asked about that are not in the map.")
+    ] = 0.5,
+    at_least: Annotated[
+        float | None, Query(ge=0, le=1, description="Probability from which on a place counts as found.")
+    ] = None,
+    precision: Annotated[
+        float | None, Query(gt=0, lt=1, description="Instead: found is what is right this often.")
+    ] = None,
+    track: Annotated[bool, Query(description="Several photos are one sequence, in their order.")] = False,
+    speed: Annotated[float | None, Query(gt=0, description="The camera is never faster [m/s].")] = None,
+    every: Annotated[float | None, Query(gt=0, description="Seconds between two photos.")] = None,
+    form: Annotated[As | None, Query(alias="as", description="How the answer is written.")] = None,
+) -> Response:
+    given = {"at_least": at_least, "precision": precision}
+    asked = {"k": k, "verify": verify, "pairs": pairs, "outside": outside}
+    asked |= {name: value for name, value in given.items() if value is not None}
+    of_track = {name: value for name, value in (("speed", speed), ("every", every)) if value is not None}
+    locating, map = service.locating, one.map
+    async with asyncio.timeout(service.options.seconds):
+        with locating.room_for(1):
+            photos, several = await _photos(request, service.options)
+            with locating.room_for(len(photos) - 1):
+                if track:
+                    told = await locating.track(map, photos, {**asked, **of_track})
+                elif several:
+                    told = await locating.locate_all(map, photos, asked)
+                else:
+                    told = [await locating.locate(map, photos[0], asked)]
+    _count(service.numbers, one.name, told)
+    written = form or ("geopose-quaternion" if request.headers.get("accept") == geopose.MEDIA else "json")
+    return _written(told, several or track, written, map)
+
+
+# ---- the map ----
+
+
+@router.get("/v1/maps", responses=examples.ok("maps"), summary="The maps of this service")
+def maps(service: Ours, asker: Asker) -> Any:
+    return {"maps": [{"name": one.name, "photos": len(one.map)} for one in service.hosting.maps.values()]}
+
+
+@router.get("/v1/map", responses=examples.ok("map"), summary="Facts of a map")
+def map_facts(service: Ours, asker: Asker, one: OneMap) -> Any:
+    most = service.options
+    limits = {"bytes": most.most_bytes, "images": most.images, "formats": list(IMAGES)}
+    return {**about(one), "limits": limits}
+
+
+@router.get("/v1/cameras", responses=examples.ok("cameras"), summary="Where the map's photos were taken")
+def map_cameras(asker: Asker, one: OneMap) -> Any:
+    return cameras(one)
+
+
+@router.get("/v1/places/{id}", responses=examples.ok("place"), summary="A photo of the map")
+def one_place(asker: Asker, one: OneMap, id: Annotated[int, Path(ge=0, lt=2**53)]) -> Any:
+    map = one.map
+    return place(map, _row(map, id))
+
+
+@router.get(
+    "/v1/places/{id}/photo",
+    responses={200: {"content": {"image/jpeg": {}}, "description": "A JPEG without EXIF data."}},
+    response_class=Response,
+    summary="The picture of a photo of the map",
+)
+def photo(
+    asker: Asker,
+    one: OneMap,
+    id: Annotated[int, Path(ge=0, lt=2**53)],
+    size: Annotated[Literal["thumbnail", "large"], Query()] = "thumbnail",
+) -> Response:
+    map = one.map
+    row = _row(map, id)
+    picture = map.generation.thumbnail(row) if size == "thumbnail" else _large(map, row)
+    return Response(picture, media_type="image/jpeg", headers={"Cache-Control": "private, max-age=600"})
+
+
+# ---- the protocol of the Open AR Cloud ----
+
+
+@router.get("/geopose", responses=examples.ok("running"), summary="GeoPose Protocol: is it there?")
+def geopose_running() -> Any:
+    return {"status": "running"}
+
+
+@router.post("/geopose", responses=examples.posed(), summary="GeoPose Protocol (v2): where is this camera?")
+async def geopose_ask(service: Ours, asker: Asker, one: OneMap, asked: geopose.GeoPoseRequest) -> Response:
+    reading = asked.sensorReadings.cameraReadings[0]
+    try:
+        encoded = base64.b64decode(reading.imageBytes, validate=True)
+    except (binascii.Error, ValueError):
+        raise RefusedError(400, "bad_request", "imageBytes is not base64 of an image file.") from None
+    if len(encoded) > service.options.most_bytes:
+        raise too_large(service.options.most_bytes)
+    locating, map = service.locating, one.map
+    if map.generation.places.projection is None:
+        raise RefusedError(
+            409, "no_degrees", "This map has no latitude and longitude, so it gives no GeoPose."
+        )
+    async with asyncio.timeout(service.options.seconds):
+        with locating.room_for(1):
+            answer = await locating.locate(map, ("photo", encoded), {})
+    _count(service.numbers, one.name, [answer])
+    return JSONResponse(geopose.reply(asked, answer, map), 200 if answer.found else 404)
+
+
+# ---- for operators ----
+
+
+@router.get("/healthz", responses=examples.ok("health"), summary="Is the process alive?")
+def healthz() -> Any:
+    return {"status": "alive"}
+
+
+@router.get("/readyz", responses=examples.ok("ready"), summary="Can it answer now?")
+def readyz(service: Ours) -> Any:
+    if not service.ready:
+        raise RefusedError(503, "starting", "The service is starting or stopping.", 1)
+    return {"status": "ready"}
+
+
+@router.get(
+    "/metrics",
+    responses={200: {"content": {"text/plain": {}}, "description": "For Prometheus."}},
+    response_class=Response,
+    summary="Numbers for Prometheus",
+)
+def metrics(service: Ours, asker: Asker) -> Response:
+    numbers = service.numbers
+    for one in service.hosting.maps.values():
+        numbers.photos.labels(one.name).set(len(one.map))
+        numbers.generation.labels(one.name).set(one.map.generation.number)
+    return Response(numbers.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
+# ---- reading ----
+
+
+async def _photos(request: Request, options: ServeOptions) -> tuple[list[Photo], bool]:
+    """The photos of a request, and whether it may hold several."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind == "multipart/form-data":
+        return await _of_form(request, options), True
+    if not (kind.startswith("image/") or kind == "application/octet-stream"):
+        raise RefusedError(
+            415,
+            "not_a_photo",
+            "Send the bytes of a photo with Content-Type image/jpeg, or multipart/form-data.",
+        )
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > options.most_bytes:
+            raise too_large(options.most_bytes)
+    if not body:
+        raise RefusedError(400, "bad_request", "There is no photo in the request.")
+    return [("photo", bytes(body))], False
+
+
+async def _of_form(request: Request, options: ServeOptions) -> list[Photo]:
+    try:
+        form = await request.form(max_files=options.images, max_fields=10)
+    except HTTPException as error:
+        raise RefusedError(
+            400, "bad_request", f"The form cannot be read, or has too many parts (at most {options.images})."
+        ) from error
+    photos = []
+    try:
+        for _, part in form.multi_items():
+            if not isinstance(part, UploadFile):
+                continue
+            if (part.size or 0) > options.most_bytes:
+                raise too_large(options.most_bytes)
+            photos.append((_clean(part.filename), await part.read()))
+    finally:
+        await form.close()
+    if not photos:
+        raise RefusedError(400, "bad_request", "There is no photo in the form.")
+    return photos
+
+
+def _clean(name: str | None) -> str:
+    """A client's file name, only ever to be shown."""
+    plain = re.sub(r"[^\w. ()+-]", "", re.split(r"[/\\]", name or "")[-1])[:100].strip(". ")
+    return plain or "photo"
+
+
+def _row(map: Map, id: int) -> int:
+    if id >= len(map):
+        raise RefusedError(404, "no_such_place", "The map has no photo of that number.")
+    return id
+
+
+def _large(map: Map, row: int) -> bytes:
+    """The photo itself, if it still is where it was indexed; without its EXIF data."""
+    from samespot.photo_files import open_photo
+
+    path = map.generation.places.images[row]
+    try:
+        picture = open_photo(path, LARGE)
+    except InputError:
+        raise RefusedError(404, "no_large_photo", "Only the thumbnail of this photo is here.") from None
+    out = io.BytesIO()
+    picture.save(out, "JPEG", quality=85)
+    return out.getvalue()
+
+
+# ---- writing ----
+
+
+def _count(numbers: Numbers, map: str, told: list[Answer | Trouble]) -> None:
+    for one in told:
+        found = isinstance(one, Answer) and one.found
+        numbers.answers.labels(map, str(found).lower()).inc()
+    facts.get()["found"] = f"{sum(isinstance(one, Answer) and one.found for one in told)}/{len(told)}"
+
+
+def _written(told: list[Answer | Trouble], several: bool, form: As, map: Map) -> Response:
+    if form == "geojson":
+        answers = [one for one in told if isinstance(one, Answer)]
+        return Response(geojson(answers), media_type="application/geo+json")
+    if form != "json":
+        return _as_geopose(told, form, map)
+    if not several:
+        return JSONResponse(told[0].to_dict())
+    return JSONResponse({"format": FORMAT, "answers": [one.to_dict() for one in told]})
+
+
+def _as_geopose(told: list[Answer | Trouble], form: As, map: Map) -> Response:
+    if len(told) != 1 or not isinstance(told[0], Answer):
+        raise RefusedError(400, "bad_request", "A GeoPose is of one photo; ask for json.")
+    if not told[0].found:
+        raise RefusedError(404, "not_found", "This photo is not in the map, as far as can be told.")
+    if map.generation.places.projection is None:
+        raise RefusedError(
+            409, "no_degrees", "This map has no latitude and longitude, so it gives no GeoPose."
+        )
+    made = geopose.geopose(told[0], map, "ypr" if form == "geopose-ypr" else "quaternion")
+    return JSONResponse(made, media_type=geopose.MEDIA)

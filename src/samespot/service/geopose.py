@@ -1,0 +1,95 @@
+"""Answers in the words of others: OGC GeoPose 1.0, and the GeoPose Protocol (v2) of the Open AR Cloud.
+
+A GeoPose turns the frame of east, north and up into that of the camera, whose x axis points ahead and z axis up. Only
+the heading is known: pitch and roll are 0. `h` is the altitude of the best match where the map knows it, else 0.
+"""
+
+# ruff: noqa: N815 - the names are the protocol's
+from __future__ import annotations
+
+import math
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from samespot.errors import InputError
+from samespot.maps.answer import Answer
+from samespot.maps.map import Map
+
+HEADING_ERROR = 5.0  # [deg] about what headings are off by; docs/serve.md says how that was seen
+MEDIA = "application/geopose+json"
+Kind = Literal["ypr", "quaternion"]
+
+
+def geopose(answer: Answer, map: Map, kind: Kind) -> dict[str, Any]:
+    """Basic-YPR or Basic-Quaternion of an answer; an error where the map has no degrees."""
+    at = answer.position
+    if at is None or at.latitude is None:
+        raise InputError("this map has no latitude and longitude, so it gives no GeoPose; ask for json")
+    position = {"lat": at.latitude, "lon": at.longitude, "h": _altitude(answer, map)}
+    yaw = (90.0 - (answer.heading or 0.0)) % 360.0  # counterclockwise from east
+    if kind == "ypr":
+        return {"position": position, "angles": {"yaw": yaw, "pitch": 0.0, "roll": 0.0}}
+    half = math.radians(yaw) / 2
+    quaternion = {"x": 0.0, "y": 0.0, "z": math.sin(half), "w": math.cos(half)}
+    return {"position": position, "quaternion": quaternion}
+
+
+def _altitude(answer: Answer, map: Map) -> float:
+    table = map.generation.places.table
+    if "altitude" not in table or not answer.matches:
+        return 0.0
+    altitude = float(table["altitude"].iloc[answer.matches[0].row])
+    return 0.0 if math.isnan(altitude) else altitude
+
+
+# ---- the protocol ----
+
+
+class CameraReading(BaseModel):
+    """One photo. `imageBytes` is the base64 of an image file; raw pixels are not taken."""
+
+    model_config = ConfigDict(extra="allow")
+    timestamp: float = 0
+    sensorId: str = Field("", max_length=200)
+    sequenceNumber: int = 0
+    imageFormat: str = Field("", max_length=40)
+    size: list[int] = Field(default_factory=list, max_length=4)
+    imageBytes: str
+
+
+class GeolocationReading(BaseModel):
+    """Where the device thinks it is: a prior, if it says how accurately."""
+
+    model_config = ConfigDict(extra="allow")
+    latitude: float = Field(ge=-90, le=90)
+    longitude: float = Field(ge=-180, le=180)
+    accuracy: float | None = Field(None, ge=0)
+
+
+class SensorReadings(BaseModel):
+    model_config = ConfigDict(extra="allow")
+    cameraReadings: list[CameraReading] = Field(min_length=1, max_length=1)
+    geolocationReadings: list[GeolocationReading] = Field(default_factory=list, max_length=100)
+
+
+class GeoPoseRequest(BaseModel):
+    """What a client of the protocol sends. Other sensors are accepted and not used."""
+
+    model_config = ConfigDict(extra="allow")
+    id: str = Field(max_length=200)
+    timestamp: float
+    type: str = Field("geopose", max_length=40)
+    sensors: list[dict[str, Any]] = Field(default_factory=list, max_length=100)
+    sensorReadings: SensorReadings
+
+
+def reply(asked: GeoPoseRequest, answer: Answer, map: Map) -> dict[str, Any]:
+    """What the protocol answers. `samespot` is our addition: the probability, and whether it is enough."""
+    ours = {"found": answer.found, "probability": answer.probability, "radius": answer.radius}
+    told: dict[str, Any] = {"id": asked.id, "timestamp": asked.timestamp, "type": "geopose", "samespot": ours}
+    if not answer.found:
+        return {**told, "error": {"code": "not_found", "message": "This photo is not in the map."}}
+    turned = 180.0 if answer.heading is None else HEADING_ERROR
+    accuracy = {"position": answer.typical_error or answer.radius, "orientation": turned}
+    return {**told, "accuracy": accuracy, "geopose": geopose(answer, map, "quaternion")}

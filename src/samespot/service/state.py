@@ -1,0 +1,37 @@
+"""What the routes of a service share."""
+
+from __future__ import annotations
+
+from samespot.errors import InputError
+from samespot.service.hosting import Hosting
+from samespot.service.keys import Keys, Rates
+from samespot.service.locating import Locating
+from samespot.service.options import ServeOptions, named_maps
+from samespot.service.telling import Numbers
+
+
+class Service:
+    """Opens the maps at once, so that what is wrong with them shows before anything listens."""
+
+    locating: Locating  # from `start` on
+
+    def __init__(self, options: ServeOptions) -> None:
+        self.options, self.numbers, self.ready = options, Numbers(), False
+        self.keys, self.rates = Keys(options.keys), Rates(options.rate)
+        self.locked = len(self.keys) > 0 or options.keys is not None
+        if not options.at_home and not options.no_auth and not len(self.keys):
+            raise InputError(
+                f"{options.keys}: there are no keys in it, so nobody could ask; write one on each line"
+            )
+        self.hosting = Hosting(named_maps(options.maps), options.device)
+
+    async def start(self) -> None:
+        self.locating = Locating(self.options, self.numbers)
+        await self.locating.ready()
+        self.hosting.watch()
+        self.ready = True
+
+    async def stop(self) -> None:
+        self.ready = False
+        await self.hosting.close()
+        await self.locating.close()
