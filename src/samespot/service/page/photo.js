@@ -28,8 +28,8 @@ export async function prepared(file, limits) {
     return { name, blob, url: URL.createObjectURL(blob), note: `${smaller}, without GPS data.` };
   } catch { // this browser cannot open it; the service may
     if (limits && file.size > limits.bytes) {
-      const most = (limits.bytes / 2 ** 20).toFixed(0);
-      throw new Trouble("The photo is too large", `${name} has ${(file.size / 2 ** 20).toFixed(0)} MB, and this service takes ${most} MB at most. This browser cannot open it to make it smaller; save it as a JPEG first.`);
+      const most = (limits.bytes / 1e6).toFixed(0);
+      throw new Trouble("The photo is too large", `${name} has ${(file.size / 1e6).toFixed(0)} MB, and this service takes ${most} MB at most. This browser cannot open it to make it smaller; save it as a JPEG first.`);
     }
     return { name, blob: file, url: null, note: "Sent as it is: this browser cannot open it to make it smaller and remove its GPS data." };
   }
