@@ -132,10 +132,10 @@ def opened(browser, service):
     """Opens the page; what it complains of fails the test, and so does a request to anywhere else."""
     contexts, trouble = [], []
 
-    def open_at(path="", *, width=1280, height=800, expected=(), **options):
+    def open_at(path="", *, width=1280, height=800, expected=(), answering=service, **options):
         context = browser.new_context(viewport={"width": width, "height": height}, **options)
         contexts.append(context)
-        context.route("**/*", service)
+        context.route("**/*", answering)
         page = context.new_page()
         page.set_default_timeout(10_000)
 
@@ -304,6 +304,42 @@ def test_no_more_photos_are_sent_than_the_service_takes(opened, service):
     ask(page, *[photo(f"{i}.jpg") for i in range(4)])
     page.wait_for_selector(".strip")
     assert "Only the first 2 of 4 photos" in text(page.locator("#answer"))
+
+
+def test_the_page_and_the_real_service_understand_each_other(opened, serving, street, tmp_path):
+    (tmp_path / "keys").write_text("a secret of the street\n")
+    queries = [street / f"query{number:02d}.png" for number in (3, 4, 12)]
+    with serving(keys=tmp_path / "keys") as client:
+
+        def forward(route):
+            url = urlsplit(route.request.url)
+            told = client.request(
+                route.request.method,
+                f"{url.path}?{url.query}",
+                headers={name: value for name, value in route.request.headers.items() if name != "host"},
+                content=route.request.post_data_buffer,
+            )
+            route.fulfill(status=told.status_code, headers=dict(told.headers), body=told.content)
+
+        page = opened(answering=forward, expected=[401, 404, "Opener-Policy"])
+        page.fill("#key-input", "a secret of the street")
+        page.keyboard.press("Enter")
+        page.locator("#map-facts", has_text="photos in this map").wait_for(state="attached")
+        assert page.locator("#map-select option").count() == 2
+        page.set_input_files("#files", queries[0])
+        page.wait_for_selector(".card.here")
+        assert "Latitude, longitude" in text(page.locator("#answer"))
+        page.locator(".tile").first.click()
+        page.wait_for_selector("#compare[open] .lines line")
+        assert page.locator("#compare-title .name").inner_text().startswith("03-")
+        page.keyboard.press("Escape")
+        page.locator("#compare").wait_for(state="hidden")
+        page.select_option("#map-select", "flat")
+        page.locator(".where dt", has_text="Metres on the map").wait_for()
+        page.set_input_files("#files", queries[2])
+        page.wait_for_selector(".card.lost")
+        page.set_input_files("#files", queries)
+        page.locator(".track-head h2", has_text="2 of 3 photos found").wait_for()
 
 
 # ---- what is sent ----
