@@ -48,7 +48,7 @@ function askForKey(wrong) {
       dialog.close();
       done();
     };
-    dialog.oncancel = (event) => event.preventDefault(); // without a key there is nothing to see
+    dialog.onclose = () => { if (asking) dialog.showModal(); }; // without a key there is nothing to see
     dialog.showModal();
   });
   return asking;

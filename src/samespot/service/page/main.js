@@ -12,6 +12,7 @@ const SLOW = 3000; // [ms] after which a reader wonders
 const state = { map: null, info: null, asked: [], answers: [], chosen: 0, walk: true, notes: [] };
 let ready = null; // the map that is being opened
 let broken = false; // whether that failed
+let left = null; // what waits until the address is that of before a place was opened
 let running = null; // what stops the question that is under way
 let telling = 0;
 
@@ -238,7 +239,8 @@ function look() {
   if (found.length) map.show(found.flatMap(box)); else map.fit();
 }
 
-function openPlace(id, push) {
+async function openPlace(id, push) {
+  await left;
   if (push) readdress({ place: id }, true);
   compare(id, { map: state.map, answer: state.answers[state.chosen], asked: state.asked[state.chosen] });
 }
@@ -277,7 +279,12 @@ function listen() {
     change(event.target.value);
   });
   beginCompare({
-    leave: () => { if (history.state?.pushed) history.back(); else { readdress({ place: null }); closeCompare(); } },
+    closed: () => {
+      if (address().place === null) return undefined; // it was closed by going back
+      if (!history.state?.pushed) return readdress({ place: null });
+      left = new Promise((done) => { addEventListener("popstate", done, { once: true }); });
+      return history.back();
+    },
     step: (id) => { readdress({ place: id }); openPlace(id, false); },
   });
   addEventListener("popstate", async () => {
