@@ -19,7 +19,8 @@ TINY_NET = "test_resnet.r160_in1k"
 QUICK = {
     "labels": "--small",
     "visibility": "--cameras 200 --points 20000",
-    "search": "--rows 200000 --approximate-rows 10000",
+    "search": "--rows 200000",
+    "engines": "--photos 1000 --queries 5",
     "describe": f"--device cpu --backbone {TINY_NET} --images 96 --size 96,128",
     "training": "--tiny",
     "locate": "--tiny",

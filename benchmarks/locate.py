@@ -26,7 +26,6 @@ import samespot
 from samespot.images.reading import read_image
 from samespot.maps.candidates import LISTED, VERIFIED
 from samespot.maps.map import Map, open_map
-from samespot.retrieval.search import search
 from samespot.town.build import build_town
 
 COLD = """
@@ -73,7 +72,7 @@ def measure(folder: Path, photos: int, times: int, taken: int, size: tuple[int, 
     samespot.build_map(town, out=folder / "map")
     there, photo = enlarged(open_map(folder / "map", device="cpu"), photos), town.images[7]
     image, seen = read_image(photo), there.look(photo)
-    vectors, verifier = there._vectors, there._verifier
+    verifier = there._verifier
     assert verifier is not None
     mine, kept = seen.keypoints, [there.generation.keypoints(row) for row in range(VERIFIED)]
     assert mine is not None
@@ -81,7 +80,7 @@ def measure(folder: Path, photos: int, times: int, taken: int, size: tuple[int, 
     found = {
         "decode": timed(lambda: read_image(photo), times),
         "network": timed(lambda: there._describe(image), times),
-        "search": timed(lambda: search(seen.vector[None], vectors, LISTED, device="cpu"), times),
+        "search": timed(lambda: there._engine.nearest(seen.vector, LISTED), times),
         "keypoints": timed(lambda: verifier.extract(image), times),
         "verify": timed(lambda: verifier.verify(mine, candidates), times),
         "locate, not verified": timed(lambda: there.locate(photo, verify=False), times),

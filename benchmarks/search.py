@@ -1,15 +1,12 @@
-"""Speed and memory of search: exact over a map on disk, and what HNSW and IVF-PQ gain and lose.
+"""Speed and memory of exact search over a map on disk. (What an index gains and loses: benchmarks/engines.py.)
 
     python benchmarks/search.py                          as many of 10 million × 256 as memory and disk take
-    python benchmarks/search.py --rows 1000000 --approximate-rows 200000 --json search.json
+    python benchmarks/search.py --rows 1000000 --json search.json
 
-Exact: 100 queries, k = 25, over a memory-mapped float32 file that was just written (so it is in the page cache if it
+100 queries, k = 25, over a memory-mapped float32 file that was just written (so it is in the page cache if it
 fits). Each way runs in a process of its own, which reports the seconds of the better of two searches and its peak
 memory: resident in all (pages of the map included) against "the map's own size plus 1 GB", and private, without the
 map. The rival is what one would write by hand: blocks of a numpy product, argpartition, the blocks' best merged.
-
-Approximate: clustered vectors, 1 million × 128, 1,000 queries, k = 10. The rival is our exact search in the same run;
-recall is the share of its k nearest that were found.
 """
 
 from __future__ import annotations
@@ -23,7 +20,6 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -164,41 +160,6 @@ def memory(what: str) -> int:
     return int(match[1]) * 1024 if match else 0
 
 
-def measure_approximate(rows: int, queries: int = 1000, k: int = 10, dims: int = 128) -> dict[str, Any]:
-    """Exact search, then each index built and searched, with its recall and its speed as a ratio to exact."""
-    from samespot.retrieval.engines.approximate import build_index, recall_against_exact, search_index
-    from samespot.retrieval.search import search
-
-    centres = unit(np.random.default_rng(2), max(rows // 50, 1), dims)
-    places, asked = clustered(centres, rows, 0), clustered(centres, queries, 1)
-    search(asked[:2], places[:1000], k, device="cpu")
-    exact_seconds, exact = timed(lambda: search(asked, places, k, device="cpu"))
-    found: dict[str, Any] = {"rows": rows, "dims": dims, "queries": queries, "k": k, "exact_s": exact_seconds}
-    found["ways"] = {}
-    for kind in ("hnsw", "ivfpq"):
-        build_seconds, index = timed(partial(build_index, places, kind))
-        for name, given in ((kind, None), (f"{kind}, re-ranked", places)):
-            search_index(index, asked[:10], k, places=given)
-            seconds, result = timed(partial(search_index, index, asked, k, places=given))
-            found["ways"][name] = {
-                "build_s": build_seconds,
-                "search_s": seconds,
-                "times_exact": exact_seconds / seconds,
-                "recall": recall_against_exact(result, exact, k),
-                "settings": index.settings,
-            }
-    return found
-
-
-def clustered(centres: np.ndarray, rows: int, seed: int) -> np.ndarray:
-    """Unit vectors around the centres, as photos around the same places: 50 map rows to a centre."""
-    rng = np.random.default_rng(seed)
-    dims = centres.shape[1]
-    noise = rng.standard_normal((rows, dims), dtype=np.float32) * np.float32(0.7 / dims**0.5)
-    vectors = centres[rng.integers(0, len(centres), rows)] + noise
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-
-
 def timed(job: Callable[[], Any]) -> tuple[float, Any]:
     start = time.perf_counter()
     result = job()
@@ -228,20 +189,6 @@ def exact_table(found: dict[str, Any]) -> str:
     return "\n".join([*lines, f"the rival returns {100 * found['rival_agrees']:.2f} % of the same images"])
 
 
-def approximate_table(found: dict[str, Any]) -> str:
-    lines = [
-        f"approximate search: {found['queries']:,} queries, k = {found['k']}, in {found['rows']:,} × {found['dims']};"
-        f" exact takes {found['exact_s']:.2f} s",
-        f"{'way':<22}{'build s':>9}{'search s':>10}{'faster than exact':>19}{'recall':>8}  settings",
-    ]
-    lines += [
-        f"{name:<22}{way['build_s']:>9.1f}{way['search_s']:>10.3f}{way['times_exact']:>17.1f} ×{way['recall']:>8.3f}"
-        f"  {', '.join(f'{key} {value}' for key, value in way['settings'].items())}"
-        for name, way in found["ways"].items()
-    ]
-    return "\n".join(lines)
-
-
 def main() -> None:
     arguments = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -251,24 +198,17 @@ def main() -> None:
     )
     arguments.add_argument("--queries", type=int, default=100)
     arguments.add_argument("--k", type=int, default=25)
-    arguments.add_argument("--approximate-rows", type=int, default=1_000_000)
-    arguments.add_argument("--only", choices=["exact", "approximate"])
     arguments.add_argument(
         "--folder", type=Path, help="where to write the map; default: the temporary folder"
     )
     arguments.add_argument("--json", type=Path, help="write the numbers here")
     given = arguments.parse_args()
-    found: dict[str, Any] = {}
-    if given.only != "approximate":
-        with tempfile.TemporaryDirectory(dir=given.folder) as folder:
-            rows = given.rows or most_rows(Path(folder))
-            found["exact"] = measure_exact(rows, given.queries, given.k, Path(folder))
-        print(exact_table(found["exact"]), flush=True)
-    if given.only != "exact":
-        found["approximate"] = measure_approximate(given.approximate_rows)
-        print(approximate_table(found["approximate"]))
+    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
+        rows = given.rows or most_rows(Path(folder))
+        found = measure_exact(rows, given.queries, given.k, Path(folder))
+    print(exact_table(found), flush=True)
     if given.json:
-        given.json.write_text(json.dumps(found, indent=2) + "\n")
+        given.json.write_text(json.dumps({"exact": found}, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ def test_adding_and_removing(samespot, street, model, tmp_path):
 @pytest.mark.parametrize(
     ("words", "line"),
     [
-        ((), "give a folder or table of photos, or --add or --remove"),
+        ((), "give a folder or table of photos, or --add, --remove or --engine"),
         (("--remove", "x"), "no map here to take photos out of"),
         (("nowhere",), "nowhere"),
         (("photos", "--no-verify", "--keypoints", "20"), "--keypoints has no effect with --no-verify"),

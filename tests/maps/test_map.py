@@ -275,3 +275,80 @@ def test_what_is_asked_for_by_precision_is_found_only_if_it_is_that_sure(real, t
     assert not stranger.found
     with pytest.raises(InputError, match="`at_least` has no effect with `precision`"):
         there.locate(photo, precision=0.9, at_least=0.3)
+
+
+def test_only_photos_that_may_answer_answer(real, there):
+    photo = real / "query03.png"
+    near = f"{4 * SIDE}m,2m,50"
+    answer = there.locate(photo, near=near, k=20)
+    assert {match.image[:2] for match in answer.matches} == {"03", "04", "05"}
+    assert answer.found
+    assert answer.matches[0].image.startswith("03-")
+    elsewhere = there.locate(photo, area=f"{5 * SIDE}m,-9m,{9 * SIDE}m,9m", k=20)
+    assert {match.image[:2] for match in elsewhere.matches} == {"05", "06", "07", "08", "09"}
+    assert not elsewhere.found
+    assert elsewhere.probability < answer.probability
+    turned = there.locate(photo, heading="95,2", near=near, k=20)
+    assert [match.image for match in turned.matches] == [
+        "03-1.png",
+        *(one.image for one in turned.matches[1:]),
+    ]
+    assert {match.image[3] for match in turned.matches} == {"1"}
+
+
+def test_where_no_photo_may_answer_nothing_is_found(real, there):
+    photo = real / "query03.png"
+    for words in ({"near": "9000m,0m,5"}, {"heading": "270,5"}):
+        answer = there.locate(photo, **words)
+        assert (answer.found, answer.probability, answer.position, answer.matches) == (False, 0.0, None, ())
+        (one,) = there.track([photo], **words)
+        assert (one.found, one.position) == (False, None)
+        json.dumps(answer.to_dict())
+        assert "not in this map" in str(answer)
+
+
+def test_filters_hold_for_many_photos_and_for_sequences(real, there):
+    photos = [real / "query03.png", real / "query04.png"]
+    near = f"{3 * SIDE}m,2m,20"
+    for answers in (there.locate_many(photos, near=near), there.track(photos, near=near)):
+        one, two = answers
+        assert one.found
+        assert not two.found
+        assert {match.image[:2] for match in (*one.matches, *two.matches)} == {"03"}
+
+
+def test_a_filter_that_this_map_cannot_have_is_no_photo_s_fault(real, there):
+    for asked in (there.locate_many, there.track, lambda photos, **words: [there.locate(photos[0], **words)]):
+        for words, line in (
+            ({"near": "48.1,11.5,200"}, "this map has no projection, so `near` must be in metres"),
+            ({"since": "2026-05-01"}, "do not tell when they were taken"),
+            ({"condition": "night"}, "tell no condition"),
+        ):
+            with pytest.raises(InputError, match=line):
+                list(asked([real / "query03.png"], **words))
+
+
+def test_filters_by_command(real, tmp_path):
+    told = tmp_path / "told.json"
+    done = run(
+        "locate",
+        real / "map",
+        real / "query03.png",
+        "--near",
+        "160m,2m,50",
+        "--heading",
+        "95,2",
+        "--json",
+        told,
+    )
+    assert done.returncode == 0, done
+    (answer,) = json.loads(told.read_text())["answers"]
+    assert answer["found"]
+    assert {match["image"][3] for match in answer["matches"]} == {"1"}
+    done = run("locate", real / "map", real / "query03.png", "--near", "48.1,11.5,200")
+    assert done.returncode == 2
+    (line,) = done.stderr.decode().strip().splitlines()
+    assert "so --near must be in metres on its plane" in line
+    done = run("locate", real / "map", real / "query03.png", "--near", "-5m,-5m,1")
+    assert done.returncode == 0
+    assert b"not in this map" in done.stdout

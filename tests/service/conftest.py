@@ -14,7 +14,7 @@ NORTH = 1e-5  # [deg] about a metre
 
 @pytest.fixture(scope="session")
 def street(tmp_path_factory):
-    """A folder with the maps `map` (with degrees) and `flat` (metres alone), and queries of all scenes and of two others."""
+    """A folder with the maps `map` (with degrees) and `flat` (metres alone); queries of all scenes and two others."""
     folder = tmp_path_factory.mktemp("service")
     (folder / "photos").mkdir()
     columns = {"image": [], "latitude": [], "longitude": [], "heading": [], "altitude": [], "time": []}

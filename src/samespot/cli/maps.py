@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class IndexOptions(Options):
     source: Path | None = option(
         None,
-        f"Photos: {SOURCE}. Left out where there is only something to add or remove.",
+        f"Photos: {SOURCE}. Left out where there is only something to add or remove, or the engine to change.",
         argument=True,
         metavar="SOURCE",
         default="none",
@@ -43,8 +43,8 @@ def index(typed: dict[str, Any]) -> Any:
     ContentOptions.of(content)
     settings = MapOptions.of(how)
     console.refuse_absent_gpu(settings.device)
-    if asked.source is None and not (content.get("add") or content.get("remove")):
-        raise InputError("give a folder or table of photos, or `add` or `remove`")
+    if asked.source is None and not (content.get("add") or content.get("remove") or "engine" in how):
+        raise InputError("give a folder or table of photos, or `add`, `remove` or `engine`")
     from samespot.maps.build import update_map
 
     with console.progress_bar() as progress:
@@ -82,12 +82,25 @@ def _screen(built: Built) -> None:
     facts["extent"] = _extent(meta["bounds"])
     facts["model"] = f"{console.plain(meta['model']['name'])}, {meta['dims']} dims"
     facts["local features"] = "none" if meta["verifier"] is None else meta["verifier"]["name"]
+    facts["engine"] = _engine(meta)
     total = f"{size / 1e6:,.1f} MB" if size >= 1e6 else f"{size / 1e3:,.0f} kB"
     facts["on disk"] = f"{total}, {size / 1e3 / meta['photos']:,.1f} kB a photo"
     state = f"generation {generation.number}" if built.changed else "nothing changed"
     console.facts_table(f"{console.plain(str(generation.folder))}: {state}", facts)
     for line in _trust_lines(meta):
         console.say(line)
+
+
+def _engine(meta: dict[str, Any]) -> str:
+    """What finds the nearest photos, and how many of them it misses."""
+    from samespot.maps.engines.engine import engine_facts
+
+    facts = engine_facts(meta)
+    told = facts["name"] if facts["name"] != "milvus" else f"milvus ({facts['index']}) at {facts['uri']}"
+    if "recall" in facts:
+        found = facts["recall"]
+        told += f", finds {found['share']:.1%} of the {found['at']} nearest that exact search finds"
+    return console.plain(told)
 
 
 def _unread(built: Built) -> list[str]:

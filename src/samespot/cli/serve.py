@@ -5,7 +5,6 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Any
 
-from samespot.cli import console
 from samespot.cli.app import app
 from samespot.cli.bridge import command
 from samespot.errors import InputError
@@ -24,5 +23,5 @@ def serve(typed: dict[str, Any]) -> Any:
 
     from samespot.service.server import serve as run
 
-    run(options, lambda address: console.say(f"Open {address} in a browser. Ctrl-C stops it."))
+    run(options, lambda address: print(f"Open {address} in a browser. Ctrl-C stops it.", flush=True))
     return {"stopped": True}

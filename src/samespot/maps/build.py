@@ -42,9 +42,10 @@ from samespot.maps.contents import (
     take_out,
     with_part,
 )
+from samespot.maps.engines.engine import asked_for, drop_unneeded, is_sound, make_engine, refuse_unreachable
 from samespot.maps.folder import FORMAT, ROW, Generation
 from samespot.maps.looking import Look, Looking, Vectors, finite, looks
-from samespot.maps.options import ContentOptions, KeptOptions, MapOptions
+from samespot.maps.options import ContentOptions, EngineOptions, KeptOptions, MapOptions
 from samespot.maps.segments import KEY, Described, Segment, bytes_by_array, read_array, write_segment
 from samespot.maps.whitened import Asked, whitening_for, write_vectors
 from samespot.model.loading import load_model
@@ -121,7 +122,7 @@ def update_map(
     progress: Progress | None = None,
     **options: Any,
 ) -> Built:
-    """As `build_map`, and tells what was done. places: None for nothing but `add` and `remove`.
+    """As `build_map`, and tells what was done. places: None for nothing but `add`, `remove` and `engine`.
 
     reading: for `open_places`.
     """
@@ -131,12 +132,13 @@ def update_map(
     asked = ContentOptions.of(content)
     given = [] if places is None else [_opened(places, asked, reading)]
     added = [_opened(one, asked, reading) for one in asked.add]
-    if not (given or added or asked.remove):
-        raise InputError("nothing to do: give a folder or table of photos, or `add` or `remove`")
+    if not (given or added or asked.remove or "engine" in kept):
+        raise InputError("nothing to do: give a folder or table of photos, or `add`, `remove` or `engine`")
     with files.writing(folder):
         old = files.open_generation(folder) if (folder / files.META).is_file() else None
         if old is None and not (given or added):
-            raise InputError(f"{folder}: no map here to take photos out of; index some photos first")
+            what = " to take photos out of" if asked.remove else ""
+            raise InputError(f"{folder}: no map here{what}; index some photos first")
         work = _Work.begin(folder, old, kept, model, tell)
         contents = _contents(work, given, added, asked)
         return work.finish(contents, begun)
@@ -202,6 +204,7 @@ class _Work:
     folder: Path
     old: Generation | None
     settings: MapOptions
+    engine: EngineOptions
     net: PlaceNet
     model: dict[str, Any]  # facts about it
     verifier: Verifier | None  # None: no local features are kept
@@ -217,13 +220,15 @@ class _Work:
         if model is not None:
             before.pop("weights", None)  # they are of the model of before
         settings = MapOptions(**{**before, **typed, "model": None})
+        engine = asked_for(typed, None if old is None else old.meta)
+        refuse_unreachable(engine)
         if model is None and old is not None:
             net, facts = own_model.load_own(folder, old.meta["model"], tell), old.meta["model"]
         else:
             named = DEFAULT_MODEL if model is None else model
             net = load_model(named, weights=settings.weights, progress=tell)
             facts = own_model.facts_of(net, named, settings.weights)
-        return cls(folder, old, settings, net, facts, _verifier(settings), tell)
+        return cls(folder, old, settings, engine, net, facts, _verifier(settings), tell)
 
     @property
     def device(self) -> torch.device:
@@ -274,7 +279,7 @@ class _Work:
             )
         state = self._state(contents)
         gone = self._gone(contents)
-        if self.old is not None and self.old.meta["state"] == state:
+        if self.old is not None and self.old.meta["state"] == state and is_sound(self.old):
             return Built(self.old, 0, 0, False, time.monotonic() - begun)
         generation = self._generation(contents, known, state)
         return Built(generation, len(todo) - len(found), gone, True, time.monotonic() - begun)
@@ -282,6 +287,8 @@ class _Work:
     def _state(self, contents: Contents) -> str:
         kept = {name: getattr(self.settings, name) for name in ("dims", "whiten", "within")}
         told = f"{contents.digest()} {self.recipe} {kept} {self.model['name']}"
+        if self.engine.engine != "exact":
+            told += f" {self.engine.to_dict()}"
         return hashlib.sha256(told.encode()).hexdigest()
 
     def _gone(self, contents: Contents) -> int:
@@ -307,7 +314,11 @@ class _Work:
             write_vectors(path, whitening, len(contents), plain, self.tell)
             return whitening
 
-        written, whitening = files.write_generation(
+        def equip(here: Path) -> dict[str, Any]:
+            vectors = np.load(here / files.VECTORS, mmap_mode="r", allow_pickle=False)
+            return make_engine(self.engine, self.folder, here, vectors, contents.places, self.tell)
+
+        written, whitening, engine = files.write_generation(
             self.folder,
             number,
             contents.places.table,
@@ -316,6 +327,7 @@ class _Work:
             self.model["digest"],
             contents.left_out,
             fill,
+            equip,
         )
         width = int(self.net.descriptor_size)
         dims = width if whitening is None else whitening.rank
@@ -329,6 +341,7 @@ class _Work:
             "plain_dims": width,
             "whitening": None if whitening is None else whitening.to_dict(),
             "verifier": self.verifier_facts,
+            "engine": engine,
             "within": self.settings.within,
             "bytes_per_photo": _bytes_per_photo(segments, dims),
             "options": {one.name: self.settings.to_dict()[one.name] for one in fields(KeptOptions)},
@@ -341,6 +354,7 @@ class _Work:
         meta |= self._trusted(meta, contents, rows)
         files.switch(self.folder, meta)
         files.sweep(self.folder)
+        drop_unneeded(self.folder)
         return files.mapped(self.folder, meta)
 
     def _trusted(self, meta: dict[str, Any], contents: Contents, rows: NDArray[Any]) -> dict[str, Any]:

@@ -8,6 +8,8 @@
                                     whitening.safetensors   where they are whitened
                                     left_out.json    the photos that are not in the map, and why
                                     segments.json, model.json   the segments and the network that it needs
+                                    engine.json      what finds the nearest vectors (`samespot.maps.engines`)
+                                    index.faiss      where that is an index by faiss
     map/models/<digest>/            the network, where no name stands for it
 
 A reader opens the generation that meta.json names and keeps it, whatever is written meanwhile. A kill at any moment
@@ -40,7 +42,11 @@ FORMAT = 1
 META, SEGMENTS, GENERATIONS, MODELS = "meta.json", "segments", "generations", "models"
 PLACES, ROWS, VECTORS = "places.parquet", "rows.npy", "vectors.npy"
 WHITENING, LEFT_OUT = "whitening.safetensors", "left_out.json"
-OWN_SEGMENTS, OWN_MODEL = "segments.json", "model.json"  # of a generation, for the sweep
+OWN_SEGMENTS, OWN_MODEL, OWN_ENGINE = (
+    "segments.json",
+    "model.json",
+    "engine.json",
+)  # of a generation, for the sweep
 LOCK = ".lock"
 # hidden names that `samespot.files` writes under: .meta.json.1234.partial, .000007.part-host-1234-ab12cd34
 SCRATCH = re.compile(r"\..+\.(\d+\.partial|part-.*-\d+-[a-z0-9_]+(\.old)?)")
@@ -276,11 +282,14 @@ def write_generation(
     model: str,
     left_out: Mapping[int, Mapping[str, str]],
     fill: Callable[[Path], Whitening | None],
-) -> tuple[dict[str, int], Whitening | None]:
-    """Write a generation that nothing points to yet; returns the bytes of its files, and its whitening.
+    equip: Callable[[Path], dict[str, Any]],
+) -> tuple[dict[str, int], Whitening | None, dict[str, Any]]:
+    """Write a generation that nothing points to yet; returns the bytes of its files, its whitening, and its engine.
 
     model: digest of the network
     fill: writes the vectors to the path it is given and returns the whitening that they are of.
+    equip: makes what finds the nearest of them, in the folder or elsewhere, and tells of it; its file is not among
+    those without which there is no map.
     """
     here = generation_folder(folder, number)
     with whole_folder(here) as scratch:
@@ -292,10 +301,13 @@ def write_generation(
         whitening = fill(scratch / VECTORS)
         if whitening is not None:
             whitening.save(scratch / WHITENING)
+        engine = equip(scratch)
+        write_json(scratch / OWN_ENGINE, engine)
         for path in scratch.iterdir():
             with path.open("rb") as file:
                 os.fsync(file.fileno())
-    return {path.name: path.stat().st_size for path in sorted(here.iterdir())}, whitening
+    needed = [path for path in sorted(here.iterdir()) if path.name != engine.get("file")]
+    return {path.name: path.stat().st_size for path in needed}, whitening, engine
 
 
 def switch(folder: Path, meta: Mapping[str, Any]) -> None:
@@ -317,8 +329,8 @@ def sweep(folder: Path) -> None:
     all_told = True
     for number in before:
         here = generation_folder(folder, number)
-        needed |= set(_read_own(here / OWN_SEGMENTS) or ())
-        models.add(own := _read_own(here / OWN_MODEL))
+        needed |= set(read_own(here / OWN_SEGMENTS) or ())
+        models.add(own := read_own(here / OWN_MODEL))
         all_told = all_told and own is not None
     for path in (folder / SEGMENTS).glob(f"*{SUFFIX}"):
         if path.name not in needed:
@@ -330,7 +342,7 @@ def sweep(folder: Path) -> None:
             shutil.rmtree(path)
 
 
-def _read_own(path: Path) -> Any:
+def read_own(path: Path) -> Any:
     """What a generation says that it needs; None where it does not say."""
     import json
 
@@ -341,5 +353,6 @@ def _read_own(path: Path) -> Any:
 
 
 def bytes_of(meta: Mapping[str, Any]) -> int:
-    """Of everything that the map consists of, its model apart."""
-    return int(sum(meta["files"].values()) + sum(one["bytes"] for one in meta["segments"]))
+    """Of everything that the map consists of, its model and what is in a database apart."""
+    index = (meta.get("engine") or {}).get("bytes", 0)
+    return int(sum(meta["files"].values()) + sum(one["bytes"] for one in meta["segments"]) + index)

@@ -18,9 +18,12 @@ from samespot.errors import InputError
 from samespot.images.reading import as_image
 from samespot.maps.answer import Answer, Match, Overlap, Pair, Position, Trouble
 from samespot.maps.candidates import LISTED, Candidates, candidates_of
+from samespot.maps.engines.engine import Engine, Exact, open_engine
 from samespot.maps.estimate import heading_of
 from samespot.maps.evidence import BY_CHANCE, places_among
+from samespot.maps.filters import FilterOptions
 from samespot.maps.folder import Generation, open_generation
+from samespot.maps.limits import Columns, Limits, limits_of
 from samespot.maps.looking import Vectors
 from samespot.maps.options import LocateOptions, TrackOptions
 from samespot.maps.own_model import load_own
@@ -33,7 +36,6 @@ from samespot.model.network import PlaceNet
 from samespot.options import split
 from samespot.places.geodesy import to_degrees
 from samespot.retrieval.describe import describer_for
-from samespot.retrieval.search import search
 
 IN_MEMORY = 500_000  # photos whose descriptors are held as float32, for speed
 SURE = 1e-6  # least doubt
@@ -117,10 +119,11 @@ class Map:
     def locate(self, photo: Any, **options: Any) -> Answer:
         """Where was this photo taken? A path, the bytes of a file, a Pillow image or pixels.
 
-        options: fields of `LocateOptions`: k, outside, at_least, precision, verify, pairs
+        options: fields of `LocateOptions`: k, outside, at_least, precision, verify, pairs; and which photos of the map
+        may answer: near, area, heading, since, until, condition
         """
         asked = LocateOptions.of(options)
-        return self._answer(self._looked_up(_question(photo), asked), asked)
+        return self._answer(self._looked_up(_question(photo), asked, self.limits(asked)), asked)
 
     def locate_many(self, photos: Iterable[Any], **options: Any) -> Iterator[Answer | Trouble]:
         """The same for many, one after the other. Paths may be of folders, tables and videos, too.
@@ -138,7 +141,10 @@ class Map:
         """
         of_photos, of_track = split(options, LocateOptions, TrackOptions)
         asked, known = LocateOptions.of(of_photos), TrackOptions.of(of_track)
-        places = distinct_places(self.positions, self.within)
+        limits = self.limits(asked)
+        places = distinct_places(
+            self.positions if limits is None else self.positions[limits.allowed], self.within
+        )
         steps = Steps(known.speed, self.within, places, asked.outside)
         moments = self._moments(self._all_looked_up(photos, asked, known.every), known.every, asked)
         if known.live:
@@ -169,14 +175,17 @@ class Map:
     def answer(self, seen: Seen, photo: str = "photo", **options: Any) -> Answer:
         """What `locate` says of a photo that was looked at before. options: fields of `LocateOptions`."""
         asked = LocateOptions.of(options)
-        return self._answer(_Looked(Question(photo, None), seen, self.candidates(seen)), asked)
+        found = self.candidates(seen, self.limits(asked))
+        return self._answer(_Looked(Question(photo, None), seen, found), asked)
 
-    def candidates(self, seen: Seen) -> Candidates:
-        """The nearest photos of the map, in the order of what speaks for them."""
-        count = min(LISTED, len(self))
-        found = search(seen.vector[None], self._vectors, count, device=str(self.device))
-        there = found.rows[0] >= 0
-        listed = found.rows[0][there], found.distances[0][there]
+    def limits(self, asked: FilterOptions) -> Limits | None:
+        """Which photos of this map may answer; None: all of them."""
+        places = self.generation.places
+        return limits_of(asked, places, self._columns, str(self.generation.folder))
+
+    def candidates(self, seen: Seen, limits: Limits | None = None) -> Candidates:
+        """The nearest photos of the map, among those that may answer, in the order of what speaks for them."""
+        listed = self._engine.nearest(seen.vector, min(LISTED, len(self)), limits)
         return candidates_of(
             self.generation, self.positions, *listed, seen.keypoints, self._verifier, self.within
         )
@@ -185,14 +194,15 @@ class Map:
         """Where a photo of the map was taken."""
         return self._position(self.positions[row])
 
-    def _looked_up(self, question: Question, asked: LocateOptions) -> _Looked:
+    def _looked_up(self, question: Question, asked: LocateOptions, limits: Limits | None) -> _Looked:
         seen = self.look(question.photo, verify=asked.verify, named=question.name)
-        return _Looked(question, seen, self.candidates(seen))
+        return _Looked(question, seen, self.candidates(seen, limits))
 
     def _all_looked_up(
         self, photos: Iterable[Any], asked: LocateOptions, every: float = TrackOptions.every
     ) -> Iterator[_Looked | Trouble]:
-        self._describe, self._verifier  # noqa: B018 - what is wrong with the map is no photo's fault
+        self._describe, self._verifier, self._engine  # noqa: B018 - what is wrong with the map is no photo's fault
+        limits = self.limits(asked)
         for photo in photos:
             several = isinstance(photo, str | Path)
             listed = questions([photo], every) if several else iter([_question(photo)])
@@ -205,13 +215,15 @@ class Map:
                     yield Trouble(str(photo), str(error))
                     break
                 try:
-                    yield self._looked_up(question, asked)
+                    yield self._looked_up(question, asked, limits)
                 except InputError as error:
                     yield Trouble(question.name, str(error))
 
     # ---- answering ----
 
     def _answer(self, looked: _Looked, asked: LocateOptions) -> Answer:
+        if not len(looked.found.rows):
+            return self._told(looked, looked.found, 0.0, asked)
         probability = float(self.trust.probability(looked.found.evidence[None], asked.outside)[0])
         return self._told(looked, looked.found, probability, asked)
 
@@ -334,9 +346,19 @@ class Map:
         return net
 
     @cached_property
-    def _vectors(self) -> NDArray[Any]:
+    def _engine(self) -> Engine:
+        """What finds the nearest photos."""
+        made: Engine = self._once("engine", lambda: open_engine(self.generation, self._exact))
+        return made
+
+    def _exact(self) -> Engine:
         kept = self.generation.vectors
-        return np.asarray(kept, dtype=np.float32) if len(kept) <= IN_MEMORY else kept
+        held = np.asarray(kept, dtype=np.float32) if len(kept) <= IN_MEMORY else kept
+        return Exact(held, str(self.device))
+
+    @cached_property
+    def _columns(self) -> Columns:
+        return Columns(self.generation.places)
 
     @cached_property
     def _verifier(self) -> Verifier | None:

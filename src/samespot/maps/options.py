@@ -7,12 +7,16 @@ from pathlib import Path
 from typing import Literal
 
 from samespot.images.options import DeviceOptions
+from samespot.maps.filters import FilterOptions
 from samespot.options import Options, ineffective, option
 from samespot.whitening.recipe import AUTO_DIMS
 
-PANEL, _ASKED, SEQUENCES = "What the map keeps", "How it is asked", "Sequences"
+PANEL, ENGINE = "What the map keeps", "What finds the nearest photos"
+_ASKED, SEQUENCES = "How it is asked", "Sequences"
 Whiten = Literal["auto", "map", "model", "none"]
 Matcher = Literal["xfeat", "aliked"]  # as in samespot.matching.verification
+EngineName = Literal["exact", "hnsw", "ivfpq", "milvus"]
+MilvusIndex = Literal["flat", "hnsw"]
 WITHIN = 25.0  # [m] an answer is right that is no farther from the truth
 
 
@@ -57,7 +61,37 @@ class KeptOptions(Options):
 
 
 @dataclass(frozen=True)
-class MapOptions(DeviceOptions, KeptOptions):
+class EngineOptions(Options):
+    """What finds the photos of a map with the nearest descriptors. A map that is there keeps to its own."""
+
+    engine: EngineName = option(
+        "exact",
+        "exact: this process compares all; hnsw and ivfpq: an index by faiss, for large maps; milvus: a database.",
+        default="the map's own, or exact",
+        panel=ENGINE,
+    )
+    uri: str | None = option(
+        None,
+        "Milvus: a file such as ./map.db (Milvus Lite), or a server such as http://localhost:19530; its token is read"
+        " from SAMESPOT_MILVUS_TOKEN.",
+        default="the map's own",
+        panel=ENGINE,
+    )
+    milvus_index: MilvusIndex = option(
+        "flat",
+        "Index in Milvus: flat finds what exact search finds; hnsw is faster on large maps and may miss some.",
+        default="the map's own, or flat",
+        panel=ENGINE,
+    )
+
+    def refuse_ineffective(self, typed: set[str]) -> None:
+        super().refuse_ineffective(typed)
+        if self.engine != "milvus":
+            ineffective(typed, ("uri", "milvus_index"), "without `engine=milvus`")
+
+
+@dataclass(frozen=True)
+class MapOptions(DeviceOptions, KeptOptions, EngineOptions):
     """How a map is built: what it keeps, and what computes it."""
 
 
@@ -88,7 +122,7 @@ class ContentOptions(Options):
 
 
 @dataclass(frozen=True)
-class LocateOptions(Options):
+class LocateOptions(FilterOptions):
     """How a map is asked where a photo was taken."""
 
     k: int = option(5, "Matches to show with an answer.", least=1)

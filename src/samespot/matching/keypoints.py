@@ -33,7 +33,7 @@ class Keypoints:
     def shares(self) -> NDArray[np.float32]:
         """(n, 2) where they are, as shares of the photo's width and height."""
         height, width = self.size
-        return self.xy / np.array([width, height], dtype=np.float32)
+        return np.divide(self.xy, (width, height), dtype=np.float32)
 
     def unit(self) -> NDArray[np.float32]:
         """(n, d) descriptors of about unit length."""

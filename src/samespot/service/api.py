@@ -106,9 +106,28 @@ async def locate(
     track: Annotated[bool, Query(description="Several photos are one sequence, in their order.")] = False,
     speed: Annotated[float | None, Query(gt=0, description="The camera is never faster [m/s].")] = None,
     every: Annotated[float | None, Query(gt=0, description="Seconds between two photos.")] = None,
+    near: Annotated[
+        str | None,
+        Query(max_length=100, description="Only photos near a position: 48.137,11.575,200 (metres)."),
+    ] = None,
+    area: Annotated[
+        str | None, Query(max_length=100, description="Only photos in a box: 48.13,11.57,48.14,11.58.")
+    ] = None,
+    heading: Annotated[
+        str | None,
+        Query(max_length=40, description="Only photos that look this way: 90,30 (to either side)."),
+    ] = None,
+    since: Annotated[str | None, Query(max_length=40, description="Only photos taken then or later.")] = None,
+    until: Annotated[str | None, Query(max_length=40, description="Only photos taken before.")] = None,
+    condition: Annotated[
+        str | None, Query(max_length=100, description="Only photos of this condition, such as night.")
+    ] = None,
     form: Annotated[As | None, Query(alias="as", description="How the answer is written.")] = None,
 ) -> Response:
-    given = {"at_least": at_least, "precision": precision}
+    given = {
+        **{"at_least": at_least, "precision": precision, "near": near, "area": area, "heading": heading},
+        **{"since": since, "until": until, "condition": condition},
+    }
     asked = {"k": k, "verify": verify, "pairs": pairs, "outside": outside}
     asked |= {name: value for name, value in given.items() if value is not None}
     of_track = {name: value for name, value in (("speed", speed), ("every", every)) if value is not None}

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import multiprocessing
 import resource
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +22,23 @@ SPARE = 256 << 20  # bytes beyond what a photo takes
 TASKS = 1000  # photos after which a process is replaced, should its memory have become scattered
 
 
+def begin() -> Any:
+    """Start the process that all decoding ones are forked from: it imports what they need while the maps are opened.
+
+    The service itself has threads, which do not survive a fork.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__, "samespot.images.reading", "torchvision.io"])
+    forkserver.ensure_running()
+    return context
+
+
 class Decoder:
     """Encoded photo -> uint8 RGB (3, h, w), as `images.reading.decode_image` gives it."""
 
     def __init__(self, processes: int, most_pixels: int, seconds: float) -> None:
         self._seconds = seconds
-        context = multiprocessing.get_context(
-            "forkserver"
-        )  # the service has threads, which do not survive a fork
-        context.set_forkserver_preload([__name__, "samespot.images.reading", "torchvision.io"])
+        context = begin()
         self._pool: Any = ProcessPool(
             processes, TASKS, _bound_memory, (most_pixels * BYTES_PER_PIXEL + SPARE,), context=context
         )

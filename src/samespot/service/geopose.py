@@ -17,6 +17,7 @@ from samespot.maps.answer import Answer
 from samespot.maps.map import Map
 
 HEADING_ERROR = 5.0  # [deg] about what headings are off by; docs/serve.md says how that was seen
+SURE_OF_IT, LEAST_PRIOR = 4.0, 50.0  # times what a device calls its accuracy, and metres at least
 MEDIA = "application/geopose+json"
 Kind = Literal["ypr", "quaternion"]
 
@@ -82,6 +83,15 @@ class GeoPoseRequest(BaseModel):
     type: str = Field("geopose", max_length=40)
     sensors: list[dict[str, Any]] = Field(default_factory=list, max_length=100)
     sensorReadings: SensorReadings
+
+
+def prior(asked: GeoPoseRequest) -> dict[str, Any]:
+    """What the device knows of its position, as an option of `locate`: nothing, unless it says how accurately."""
+    for reading in asked.sensorReadings.geolocationReadings:
+        if reading.accuracy:
+            radius = max(LEAST_PRIOR, SURE_OF_IT * reading.accuracy)
+            return {"near": f"{reading.latitude:.8f},{reading.longitude:.8f},{radius:.1f}"}
+    return {}
 
 
 def reply(asked: GeoPoseRequest, answer: Answer, map: Map) -> dict[str, Any]:

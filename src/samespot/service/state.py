@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from samespot.errors import InputError
+from samespot.service import decoding
 from samespot.service.hosting import Hosting
 from samespot.service.keys import Keys, Rates
 from samespot.service.locating import Locating
@@ -23,6 +24,7 @@ class Service:
             raise InputError(
                 f"{options.keys}: there are no keys in it, so nobody could ask; write one on each line"
             )
+        decoding.begin()
         self.hosting = Hosting(named_maps(options.maps), options.device)
 
     async def start(self) -> None:
