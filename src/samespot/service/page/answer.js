@@ -39,7 +39,8 @@ export function picture(asked, tag) {
 }
 
 function explained(answer, info) {
-  const asked = info.calibration?.questions;
+  const { verified, unverified } = info.calibration?.reliability ?? {};
+  const asked = (verified ?? unverified)?.questions;
   const whose = answer.calibration === "map"
     ? `The number comes from ${asked ? `${asked} ` : ""}questions that this map was asked about its own photos.`
     : "This map was too small to be tested itself, so the number comes from tests at other places. Trust it less.";

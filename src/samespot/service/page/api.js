@@ -17,7 +17,7 @@ export class Trouble extends Error {
   }
 }
 
-function inWords(status, said, wait) {
+function inWords(status, { code = "", message = "" } = {}, wait = 0) {
   const titles = {
     400: "The service did not understand the question", 404: "The service does not have that", 408: "The service took too long",
     413: "The photo is too large", 415: "This kind of file cannot be read", 422: "The photo cannot be read",
@@ -28,8 +28,9 @@ function inWords(status, said, wait) {
     429: wait ? `Try again in ${wait} ${wait === 1 ? "second" : "seconds"}.` : "Try again in a moment.",
     503: "It may still be loading its map. Try again in a moment.",
   };
-  const title = titles[status] ?? "Something went wrong in the service";
-  return new Trouble(title, [said, helps[status]].filter(Boolean).join(" "), { again: status >= 429 || status === 408, wait });
+  const title = titles[code === "too_slow" ? 408 : status] ?? "Something went wrong in the service";
+  const help = !message || status === 415 || status === 422 ? helps[status] : ""; // elsewhere the service says what helps
+  return new Trouble(title, [message, help].filter(Boolean).join(" "), { again: status >= 429 || status === 408, wait });
 }
 
 // asks for the key; resolves when one was given
@@ -47,7 +48,7 @@ function askForKey(wrong) {
       dialog.close();
       done();
     };
-    dialog.oncancel = (event) => event.preventDefault(); // without a key there is nothing to see
+    dialog.onclose = () => { if (asking) dialog.showModal(); }; // without a key there is nothing to see
     dialog.showModal();
   });
   return asking;
@@ -62,7 +63,7 @@ async function request(path, options) {
     response = await fetch(path, { ...options, headers, signal: AbortSignal.any?.(limits) ?? options.signal, credentials: "omit" });
   } catch (error) {
     if (options.signal?.aborted) throw error;
-    if (error.name === "TimeoutError") throw inWords(408, "", 0);
+    if (error.name === "TimeoutError") throw inWords(408);
     throw new Trouble("The service cannot be reached", "Check your connection, and that the service is still running.", { again: true });
   }
   if (response.status !== 401) return response;
@@ -76,7 +77,7 @@ export async function ask(path, options = {}) {
   try { said = await response.json(); } catch { /* what is no json has nothing to say */ }
   if (response.ok && said) return said;
   const wait = Math.ceil(Number(response.headers.get("Retry-After"))) || 0;
-  throw inWords(response.ok ? 500 : response.status, said?.error?.message ?? "", wait);
+  throw inWords(response.ok ? 500 : response.status, said?.error, wait);
 }
 
 // where an image element finds a photo of the map; with a key, which an image element cannot send, it is fetched first

@@ -87,12 +87,12 @@ export function closeCompare() {
   if (dialog.open) dialog.close();
 }
 
-// leave: the reader wants to close it; step: to another match
-export function beginCompare({ leave, step }) {
-  dialog.addEventListener("cancel", (event) => { event.preventDefault(); leave(); });
+// closed: however that came about; step: to another match
+export function beginCompare({ closed, step }) {
+  dialog.addEventListener("close", closed);
   dialog.addEventListener("click", (event) => {
     const button = event.target.closest("button");
-    if (event.target === dialog || button?.hasAttribute("data-close")) leave();
+    if (event.target === dialog || button?.hasAttribute("data-close")) dialog.close();
     else if (button?.dataset.step) step(shown.rows[shown.order + Number(button.dataset.step)]);
   });
   dialog.addEventListener("keydown", (event) => {

@@ -7,10 +7,12 @@ import { MapView } from "./map_view.js";
 import { prepared } from "./photo.js";
 import { coordinates, headline, matchFacts, metres } from "./words.js";
 
+const EVERY = 10; // [s] between two photos of a walk: enough for those that somebody picked
 const SLOW = 3000; // [ms] after which a reader wonders
 const state = { map: null, info: null, asked: [], answers: [], chosen: 0, walk: true, notes: [] };
 let ready = null; // the map that is being opened
 let broken = false; // whether that failed
+let left = null; // what waits until the address is that of before a place was opened
 let running = null; // what stops the question that is under way
 let telling = 0;
 
@@ -120,17 +122,17 @@ async function send() {
   const mine = running = new AbortController();
   const { asked } = state;
   busy(asked.length > 1 ? `Looking for ${asked.length} photos…` : "Looking…");
-  const path = `v1/locate?${new URLSearchParams({ map: state.map, k: 5, pairs: true })}`;
+  const query = { map: state.map, k: 5, pairs: true };
   let body, headers = {};
   if (asked.length === 1) {
     [body, headers] = [asked[0].blob, { "Content-Type": kindOf(asked[0]) }];
   } else {
     body = new FormData();
     for (const one of asked) body.append("photo", new Blob([one.blob], { type: kindOf(one) }), one.name);
-    body.append("track", String(state.walk));
+    if (state.walk) Object.assign(query, { track: true, every: EVERY });
   }
   try {
-    const told = await ask(path, { method: "POST", body, headers, signal: mine.signal });
+    const told = await ask(`v1/locate?${new URLSearchParams(query)}`, { method: "POST", body, headers, signal: mine.signal });
     if (mine !== running) return;
     state.answers = (asked.length === 1 ? [told] : told.answers).map((one) => ({ matches: [], position: null, probability: 0, ...one }));
     state.chosen = Math.max(0, state.answers.findIndex((one) => one.found));
@@ -237,7 +239,8 @@ function look() {
   if (found.length) map.show(found.flatMap(box)); else map.fit();
 }
 
-function openPlace(id, push) {
+async function openPlace(id, push) {
+  await left;
   if (push) readdress({ place: id }, true);
   compare(id, { map: state.map, answer: state.answers[state.chosen], asked: state.asked[state.chosen] });
 }
@@ -276,7 +279,12 @@ function listen() {
     change(event.target.value);
   });
   beginCompare({
-    leave: () => { if (history.state?.pushed) history.back(); else { readdress({ place: null }); closeCompare(); } },
+    closed: () => {
+      if (address().place === null) return undefined; // it was closed by going back
+      if (!history.state?.pushed) return readdress({ place: null });
+      left = new Promise((done) => { addEventListener("popstate", done, { once: true }); });
+      return history.back();
+    },
     step: (id) => { readdress({ place: id }); openPlace(id, false); },
   });
   addEventListener("popstate", async () => {

@@ -3,6 +3,7 @@ import { Trouble } from "./api.js";
 
 const LONGEST = 1600; // [pixels]
 const QUALITY = 0.92;
+const SMALL = 500_000; // [pixels] up to which a photo is sent without loss: the service enlarges it, and every trace would count
 
 export async function prepared(file, limits) {
   if (file.type && !file.type.startsWith("image/")) {
@@ -14,20 +15,21 @@ export async function prepared(file, limits) {
     const scale = Math.min(1, LONGEST / Math.max(picture.width, picture.height));
     const [width, height] = [picture.width, picture.height].map((side) => Math.max(1, Math.round(side * scale)));
     const canvas = Object.assign(document.createElement("canvas"), { width, height });
-    const pen = canvas.getContext("2d");
+    const pen = canvas.getContext("2d", { alpha: false });
     pen.imageSmoothingQuality = "high";
-    pen.fillStyle = "#fff"; // under what is transparent: JPEG has no transparency
+    pen.fillStyle = "#fff"; // under what is transparent
     pen.fillRect(0, 0, width, height);
     pen.drawImage(picture, 0, 0, width, height);
     picture.close();
-    const blob = await new Promise((done) => { canvas.toBlob(done, "image/jpeg", QUALITY); });
+    const kind = width * height <= SMALL ? "image/png" : "image/jpeg";
+    const blob = await new Promise((done) => { canvas.toBlob(done, kind, QUALITY); });
     if (!blob) throw new Error("the canvas gave nothing");
     const smaller = scale < 1 ? `Sent at ${width} × ${height} pixels` : "Sent in full size";
     return { name, blob, url: URL.createObjectURL(blob), note: `${smaller}, without GPS data.` };
   } catch { // this browser cannot open it; the service may
     if (limits && file.size > limits.bytes) {
-      const most = (limits.bytes / 2 ** 20).toFixed(0);
-      throw new Trouble("The photo is too large", `${name} has ${(file.size / 2 ** 20).toFixed(0)} MB, and this service takes ${most} MB at most. This browser cannot open it to make it smaller; save it as a JPEG first.`);
+      const most = (limits.bytes / 1e6).toFixed(0);
+      throw new Trouble("The photo is too large", `${name} has ${(file.size / 1e6).toFixed(0)} MB, and this service takes ${most} MB at most. This browser cannot open it to make it smaller; save it as a JPEG first.`);
     }
     return { name, blob: file, url: null, note: "Sent as it is: this browser cannot open it to make it smaller and remove its GPS data." };
   }
