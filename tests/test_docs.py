@@ -162,6 +162,13 @@ def run_line(words, command):
         return
     if words[:3] == ["python", "-m", "reproduction"]:
         code, _, complaint = command(reproduction.cli.run, *words[3:])
+    elif words[:2] == [
+        "samespot",
+        "serve",
+    ]:  # runs until it is stopped; tests/service asks it as the page says
+        code, _, complaint = command(samespot.cli.run, *words[1:], "--port", "0", "--device", "none")
+        assert "device" in complaint, (words, complaint)  # all other words were understood
+        return
     else:
         assert words[0] == "samespot", f"the docs run an unknown command: {words}"
         if words[1] == "train":

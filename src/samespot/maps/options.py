@@ -11,6 +11,7 @@ from samespot.maps.filters import FilterOptions
 from samespot.options import Options, ineffective, option
 from samespot.whitening.recipe import AUTO_DIMS
 
+FASTEST, LONGEST = 1e5, 1e7  # [m/s], [s] between two photos: beyond these, numbers become too large
 PANEL, ENGINE = "What the map keeps", "What finds the nearest photos"
 _ASKED, SEQUENCES = "How it is asked", "Sequences"
 Whiten = Literal["auto", "map", "model", "none"]
@@ -155,11 +156,14 @@ class LocateOptions(FilterOptions):
 class TrackOptions(Options):
     """What is known about the camera of a sequence."""
 
-    speed: float = option(15.0, "Speed that the camera never exceeds [m/s].", above=0.0, panel=SEQUENCES)
+    speed: float = option(
+        15.0, "Speed that the camera never exceeds [m/s].", above=0.0, most=FASTEST, panel=SEQUENCES
+    )
     every: float = option(
         1.0,
         "Seconds between photos that carry no time, and between the frames taken of a video.",
         above=0.0,
+        most=LONGEST,
         panel=SEQUENCES,
     )
     live: bool = option(

@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from samespot.errors import InputError
 from samespot.maps.answer import FORMAT, Answer, Trouble, geojson
 from samespot.maps.map import Map
-from samespot.maps.options import LocateOptions
+from samespot.maps.options import FASTEST, LONGEST, LocateOptions
 from samespot.service import examples, geopose
 from samespot.service.errors import RefusedError, too_large
 from samespot.service.guard import facts
@@ -105,8 +105,10 @@ async def locate(
         float | None, Query(gt=0, lt=1, description="Instead: found is what is right this often.")
     ] = None,
     track: Annotated[bool, Query(description="Several photos are one sequence, in their order.")] = False,
-    speed: Annotated[float | None, Query(gt=0, description="The camera is never faster [m/s].")] = None,
-    every: Annotated[float | None, Query(gt=0, description="Seconds between two photos.")] = None,
+    speed: Annotated[
+        float | None, Query(gt=0, le=FASTEST, description="The camera is never faster [m/s].")
+    ] = None,
+    every: Annotated[float | None, Query(gt=0, le=LONGEST, description="Seconds between two photos.")] = None,
     near: Annotated[
         str | None,
         Query(max_length=100, description="Only photos near a position: 48.137,11.575,200 (metres)."),
