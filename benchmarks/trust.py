@@ -2,7 +2,7 @@
 
     python benchmarks/trust.py --town 3004                  about 12 minutes on two quiet cores, most of it keypoints
     python benchmarks/trust.py --campus ../shared/data/campus --vgg16 WEIGHTS.safetensors
-    python benchmarks/trust.py --town 3004 --matcher aliked --short      a slower matcher, 150 and 150 queries
+    python benchmarks/trust.py --town 3004 --matcher aliked --short      a slower matcher, a smaller town, scores alone
     python benchmarks/trust.py --ship src/samespot/model/shipped/samespot-lite      the model's own calibration
 
 The map is two visits to a town by day; 500 photos of two other visits (a rainy dusk, a snowy night; other cameras) are
@@ -45,7 +45,7 @@ from samespot.places.table import Places
 from samespot.retrieval import exclusion
 from samespot.statistics.intervals import wilson
 from samespot.statistics.reliability import reliability
-from samespot.town.build import build_town
+from samespot.town.build import PHOTOS_PER_VISIT, build_town
 from samespot.town.overlap import true_overlap
 from samespot.town.truth import exact_places
 from samespot.whitening.whitening import Whitening
@@ -82,12 +82,15 @@ class Photos:
         return Photos(self.places.select(rows), self.vectors[rows], [self.kept[row] for row in rows])
 
 
-def town_task(folder: Path, seed: int, queries: int = 500) -> Task:
-    places = exact_places(build_town(folder / f"town-{seed}", seed))
+def town_task(folder: Path, seed: int, short: bool = False) -> Task:
+    queries, name = (100, f"town-{seed}-short") if short else (500, f"town-{seed}")
+    places = exact_places(
+        build_town(folder / name, seed, photos_per_visit=200 if short else PHOTOS_PER_VISIT)
+    )
     visit = places.table["visit"].to_numpy()
     drawn = np.random.default_rng(0).permutation(np.flatnonzero(visit >= 2))
     inside, outside = np.sort(drawn[:queries]), np.sort(drawn[queries : 2 * queries])
-    return Task(f"town {seed}", places, np.flatnonzero(visit < 2), inside, outside, within=25.0)
+    return Task(name.replace("-", " "), places, np.flatnonzero(visit < 2), inside, outside, within=25.0)
 
 
 def campus_task(root: Path, within: float) -> Task:
@@ -216,9 +219,8 @@ def measure(
     photos, describe, verifier = look(task, model, cache, matcher)
     held = photos.select(task.rows)
     trusts: dict[str, Trust] = {}
-    for name, way in (("of the map", describe), ("of the map, photos as they are", None)):
-        if short and way is None:
-            continue
+    ways = () if short else (("of the map", describe), ("of the map, photos as they are", None))
+    for name, way in ways:
         trusts[name] = calibrate(held, model, verifier, within=task.within, describe=way)
     if model.calibration is not None and not short:
         trusts["of the model"] = model_trust(model, "asked for")
@@ -234,7 +236,7 @@ def measure(
             "scores": {name: judged(score, known) for name, score in scores_of(known).items()},
             "probability": {name: of_trust(trust, known, verified) for name, trust in trusts.items()},
         }
-        if verified:
+        if verified and not short:
             np.savez(
                 cache / f"{task.name.replace(' ', '-')}-{task.within:g}-{model.backbone}-answers.npz",
                 p=trusts["of the map"].probability(known.evidence),
@@ -339,7 +341,7 @@ def main() -> None:
         "--ship", type=Path, help="write the model's own calibration into this model folder"
     )
     arguments.add_argument("--matcher", default="xfeat", help="local features that verify: xfeat or aliked")
-    arguments.add_argument("--short", action="store_true", help="fewer queries, the map's calibration alone")
+    arguments.add_argument("--short", action="store_true", help="a smaller town, and no calibration")
     arguments.add_argument(
         "--overlap", action="store_true", help="area of the matches against the true overlap"
     )
@@ -357,14 +359,11 @@ def main() -> None:
     if given.ship:
         print(json.dumps(ship(given.ship, given.cache, tuple(given.towns)), indent=1))
         return
-    queries = 150 if given.short else 500
     models = ["samespot-lite"] + (["vgg16-gem"] if given.vgg16 else [])
-    tasks = [(town_task(given.cache, seed, queries), "120x160") for seed in given.town]
+    tasks = [(town_task(given.cache, seed, given.short), "120x160") for seed in given.town]
     tasks += [(campus_task(given.campus, within), "144x144") for within in (15.0, 25.0) if given.campus]
     results = {}
-    of_matcher = (
-        "" if given.matcher == "xfeat" and not given.short else f", {given.matcher}, {queries} queries"
-    )
+    of_matcher = "" if given.matcher == "xfeat" and not given.short else f", {given.matcher}"
     for task, size in tasks:
         for name in models:
             own = name == "samespot-lite"
