@@ -85,7 +85,7 @@ class Photos:
 def town_task(folder: Path, seed: int, short: bool = False) -> Task:
     queries, name = (100, f"town-{seed}-short") if short else (500, f"town-{seed}")
     places = exact_places(
-        build_town(folder / name, seed, photos_per_visit=200 if short else PHOTOS_PER_VISIT)
+        build_town(folder / name, seed, photos_per_visit=120 if short else PHOTOS_PER_VISIT)
     )
     visit = places.table["visit"].to_numpy()
     drawn = np.random.default_rng(0).permutation(np.flatnonzero(visit >= 2))

@@ -126,19 +126,29 @@ def test_geopose_looks_where_the_camera_does(client, photo):
     assert ypr.json()["position"] == {
         "lat": plain["position"]["latitude"], "lon": plain["position"]["longitude"], "h": 503.0,
     }  # fmt: skip
-    assert ypr.json()["angles"]["yaw"] == pytest.approx((90 - plain["heading"]) % 360)
+    # the map was told headings from true north, 90 and more, and tells them from that of its grid
+    north = 90 + 5 * int(plain["matches"][0]["image"][3]) + plain["heading"] - plain["matches"][0]["heading"]
+    assert abs(plain["heading"] - north) > 1
+    assert ypr.json()["angles"]["yaw"] == pytest.approx((90 - north) % 360, abs=0.01)
     accept = {**PNG, "accept": "application/geopose+json"}
     turned = client.post("/v1/locate", content=photo(3), headers=accept).json()["quaternion"]
     # the x axis of the camera, turned by the quaternion, in east and north
     z, w = turned["z"], turned["w"]
     ahead = (1 - 2 * z * z, 2 * w * z)
-    assert math.degrees(math.atan2(*ahead)) % 360 == pytest.approx(plain["heading"] % 360, abs=1e-6)
+    assert math.degrees(math.atan2(*ahead)) % 360 == pytest.approx(north % 360, abs=0.01)
 
 
 def test_geopose_needs_degrees_and_a_find(client, photo):
     assert ask(client, photo(3), map="flat", **{"as": "geopose-ypr"}).status_code == 409
     absent = ask(client, photo(12), **{"as": "geopose-ypr"})
     assert (absent.status_code, absent.json()["error"]["code"]) == (404, "not_found")
+
+
+def test_a_geopose_of_unknown_heading_looks_as_its_match_does(client, photo):
+    plain = ask(client, photo(3), verify=False, at_least=0).json()
+    assert plain["heading"] is None
+    told = ask(client, photo(3), verify=False, at_least=0, **{"as": "geopose-ypr"}).json()
+    assert told["angles"]["yaw"] == pytest.approx(-5 * int(plain["matches"][0]["image"][3]) % 360, abs=0.01)
 
 
 def gpp(encoded, **more):
@@ -179,6 +189,7 @@ def test_the_geopose_protocol_says_what_is_not_there(client, photo):
     broken["sensorReadings"]["cameraReadings"][0]["imageBytes"] = "not base64!"
     assert client.post("/geopose", json=broken).status_code == 400
     assert client.post("/geopose", json={"id": "1"}).status_code == 422
+    assert client.post("/geopose", content='{"id": "1", "timestamp": NaN}').status_code == 422
     assert client.post("/geopose", params={"map": "flat"}, json=gpp(photo(3))).status_code == 409
 
 
@@ -250,3 +261,15 @@ def test_a_newer_generation_takes_over(street, photo, tmp_path):
     assert before.locate(photo(0)).matches[0].image.startswith("00")  # who held the old one keeps it
     assert not hosted.map.locate(photo(0)).matches[0].image.startswith("00")
     assert hosted.map.model is before.model  # not loaded again
+
+
+def test_another_map_in_its_place_takes_over_and_a_broken_one_does_not(street, tmp_path):
+    shutil.copytree(street / "map", tmp_path / "map")
+    hosted = Hosted("map", tmp_path / "map", "cpu")
+    (tmp_path / "map" / "meta.json").write_text('{"format": 1, "generation": 1}')
+    assert not hosted.refresh()
+    assert len(hosted.map) == 36
+    shutil.rmtree(tmp_path / "map")
+    shutil.copytree(street / "flat", tmp_path / "map")  # of the same number
+    assert hosted.refresh()
+    assert hosted.map.generation.places.projection is None

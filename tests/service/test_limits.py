@@ -5,6 +5,7 @@ import io
 import json
 import logging
 import os
+import signal
 import struct
 import threading
 import zlib
@@ -63,6 +64,14 @@ def test_keys_come_and_go_without_a_restart(serving, tmp_path):
         assert client.get("/v1/map", headers=bearer(OTHER)).status_code == 200
         file.unlink()
         assert client.get("/v1/map", headers=bearer(OTHER)).status_code == 401
+        file.write_text(f"robot: {KEY}\n")
+        assert client.get("/v1/map", headers=bearer(KEY)).status_code == 200  # it is there again
+        file.write_bytes(b"carol:short\n\xff")
+        wrong = client.get("/v1/map", headers=bearer(OTHER))
+        assert (wrong.status_code, wrong.headers["www-authenticate"]) == (401, "Bearer")
+        assert str(file) not in wrong.text
+        assert client.get("/v1/map", headers=bearer(KEY)).status_code == 200  # those of before
+        file.unlink()
         for address in ("/", "/healthz", "/readyz", "/geopose"):  # nothing of the map
             assert client.get(address).status_code == 200
         for address in ("/v1/maps", "/v1/cameras", "/v1/places/0", "/v1/places/0/photo", "/metrics"):
@@ -74,6 +83,19 @@ def test_keys_of_the_environment(monkeypatch):
     monkeypatch.setenv(KEYS, f"robot:{KEY},{OTHER}")
     keys = Keys(None)
     assert (keys.owner(KEY), keys.owner(OTHER), keys.owner("")) == ("robot", "key 2", None)
+
+
+def test_keys_of_the_environment_are_enough_for_any_address(monkeypatch):
+    monkeypatch.setenv(KEYS, KEY)
+    ServeOptions(maps=["map"], host="0.0.0.0")
+    with pytest.raises(InputError, match="exclude each other"):
+        ServeOptions(maps=["map"], host="0.0.0.0", no_auth=True)
+
+
+@pytest.mark.parametrize("odd", [{"allow_origin": ("*",)}, {"images": 5, "waiting": 4}])
+def test_options_that_do_harm_are_refused(odd):
+    with pytest.raises(InputError, match=r"any web page|more than may wait"):
+        ServeOptions(maps=["map"], **odd)
 
 
 def test_a_short_key_is_refused(tmp_path):
@@ -110,6 +132,8 @@ def test_maps_have_names(tmp_path):
     }
     with pytest.raises(InputError, match="a map named x already"):
         named_maps(["one/x", "two/x"])
+    with pytest.raises(InputError, match="the name of a map has letters"):
+        named_maps(["b.c=map"])
 
 
 # ---- how much ----
@@ -156,19 +180,23 @@ def bomb(width, height):
 def test_a_bomb_is_refused_by_its_header(client):
     told = client.post("/v1/locate", content=bomb(9000, 6000), headers=PNG)
     assert told.status_code == 422
-    assert told.json()["error"]["message"] == "9000 x 6000 pixels are too many, at most 50 megapixels"
+    assert told.json()["error"]["message"] == (
+        "9000 x 6000 pixels are too many, at most 50 megapixels and 30,000 pixels a side"
+    )
 
 
 def test_who_finds_no_room_is_told_when_to_come_back(serving, photo):
-    with serving(maps=("map",), waiting=2) as client:
+    with serving(maps=("map",), waiting=2, images=2) as client:
         locating = client.app.state.service.locating
         locating.inside = 2
         told = client.post("/v1/locate", content=photo(1), headers=PNG)
         assert (told.status_code, told.json()["error"]["code"]) == (429, "busy")
         assert int(told.headers["retry-after"]) >= 1
         locating.inside = 0
-        several = client.post("/v1/locate", files=[("photo", ("a.png", photo(1), "image/png"))] * 3)
+        locating.inside = 1
+        several = client.post("/v1/locate", files=[("photo", ("a.png", photo(1), "image/png"))] * 2)
         assert several.status_code == 429
+        locating.inside = 0
         assert locating.inside == 0
         assert client.post("/v1/locate", content=photo(1), headers=PNG).status_code == 200
 
@@ -244,6 +272,40 @@ def test_our_own_mistakes_say_nothing_of_us(serving, photo, monkeypatch):
     assert told.status_code == 500
     assert "secret" not in told.text
     assert "Zero" not in told.text
+    assert len(told.headers["x-request-id"]) == 32
+    assert told.headers["x-content-type-options"] == "nosniff"
+
+
+def test_what_is_wrong_with_a_map_is_told_without_where_it_is(serving, photo, monkeypatch, street):
+    from samespot.maps.map import Map
+
+    def fail(*given, **more):
+        raise InputError(f"{street}: is gone")
+
+    with serving(maps=("map",)) as client:
+        monkeypatch.setattr(Map, "answer", fail)
+        told = client.post("/v1/locate", content=photo(1), headers=PNG)
+    assert (told.status_code, told.json()["error"]["code"]) == (503, "map_trouble")
+    assert str(street) not in told.text
+
+
+def test_nobody_takes_all_the_room(serving, photo):
+    with serving(maps=("map",), waiting=8, images=2) as client:
+        locating = client.app.state.service.locating
+        locating._by_asker["address testclient"] = 4
+        assert client.post("/v1/locate", content=photo(1), headers=PNG).status_code == 429
+        del locating._by_asker["address testclient"]
+        assert client.post("/v1/locate", content=photo(1), headers=PNG).status_code == 200
+        assert not locating._by_asker
+
+
+def test_nothing_is_parsed_for_who_has_no_key(serving, tmp_path):
+    (tmp_path / "keys").write_text(f"{KEY}\n")
+    with serving(maps=("map",), keys=tmp_path / "keys", megabytes=0.1) as client:
+        endless = (b'{"a":[' + b"0," * 30_000 for _ in range(20))
+        assert client.post("/geopose", content=endless).status_code == 401
+        large = (b'{"a":[' + b"0," * 30_000 for _ in range(40))
+        assert client.post("/geopose", content=large, headers=bearer(KEY)).status_code == 413
 
 
 # ---- the parts ----
@@ -269,6 +331,10 @@ def test_the_decoder_outlives_what_kills_its_processes():
             hungry = decoder._pool.schedule(bytearray, (2 << 30,))
             with pytest.raises(MemoryError):
                 await asyncio.wrap_future(hungry)
+            assert (await decoder(png(40, 30), "a")).shape == (3, 30, 40)
+            number = await decoder._done(os.getpid)
+            os.kill(number, signal.SIGKILL)  # with nothing to do
+            await asyncio.sleep(1.0)
             return await decoder(png(40, 30), "a")
         finally:
             decoder.close()

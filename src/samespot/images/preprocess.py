@@ -64,7 +64,9 @@ class Preprocessing:
     def at_sizes(self, *sizes: tuple[int, int]) -> Preprocessing:
         """The same with photos described at these sizes, one or several."""
         largest = max(sizes)  # the others are made from it
-        return replace(self, size=largest, also=tuple(size for size in sizes if size != largest))
+        return replace(
+            self, size=largest, also=tuple(size for size in dict.fromkeys(sizes) if size != largest)
+        )
 
     def normalise(self, images: Tensor) -> Tensor:
         """RGB (n, 3, h, w) with values in 0..255 -> float32, reordered and normalised; no resize."""

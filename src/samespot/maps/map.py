@@ -106,7 +106,7 @@ class Map:
     def newest(self) -> Map:
         """This map, or its newest generation where the folder has a newer one."""
         now = open_generation(self.generation.folder)
-        if now.number == self.generation.number:
+        if now.meta == self.meta:  # the number alone may be that of another map, moved here
             return self
         newer = Map(now, str(self.device))
         for name, of in (("model", "model"), ("describer", "model"), ("verifier", "verifier")):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import io
 import re
 from typing import Annotated, Any, Literal
@@ -28,6 +26,8 @@ from samespot.service.state import Service
 from samespot.service.telling import Numbers
 
 IMAGES = ("image/jpeg", "image/png", "image/webp", "image/heic", "image/heif", "image/tiff", "image/gif")
+UPLOAD = 15.0  # [s] that the bytes of a request may take to arrive
+READING = 1 << 20  # bytes of a request of the GeoPose Protocol besides its photo
 LARGE = 1600  # longer side of a large photo of the map [pixels]
 As = Literal["json", "geojson", "geopose-ypr", "geopose-quaternion"]
 router = APIRouter()
@@ -36,14 +36,16 @@ router = APIRouter()
 # ---- who asks, and which map ----
 
 
-def service_of(request: Request) -> Service:
+async def service_of(request: Request) -> Service:
     service: Service = request.app.state.service
     return service
 
 
-def who_asks(request: Request) -> str:
+Ours = Annotated[Service, Depends(service_of)]
+
+
+async def who_asks(service: Ours, request: Request) -> str:
     """The name of who asks."""
-    service = service_of(request)
     name = f"address {request.client.host if request.client else 'unknown'}"
     if service.locked:
         word, _, key = request.headers.get("authorization", "").partition(" ")
@@ -61,19 +63,18 @@ def who_asks(request: Request) -> str:
     return name
 
 
-def named_map(
-    request: Request,
+async def named_map(
+    service: Ours,
     map: Annotated[str | None, Query(description="Name of the map; the first where none is given.")] = None,
 ) -> Hosted:
     try:
-        found = service_of(request).hosting.named(map)
+        found = service.hosting.named(map)
     except KeyError:
         raise RefusedError(404, "no_such_map", "There is no map of that name; /v1/maps lists them.") from None
     facts.get()["map"] = found.name
     return found
 
 
-Ours = Annotated[Service, Depends(service_of)]
 Asker = Annotated[str, Depends(who_asks)]
 OneMap = Annotated[Hosted, Depends(named_map)]
 
@@ -135,11 +136,16 @@ async def locate(
     asked |= {name: value for name, value in given.items() if value is not None}
     of_track = {name: value for name, value in (("speed", speed), ("every", every)) if value is not None}
     locating, map = service.locating, one.map
+    wanted = request.headers.get("accept", "")
+    written: As = form or ("geopose-quaternion" if geopose.MEDIA in wanted else "json")
     _check_options(one, map, asked)
+    if written.startswith("geopose"):
+        _check_degrees(map)
     async with asyncio.timeout(service.options.seconds):
-        with locating.room_for(1):
-            photos, several = await _photos(request, service.options)
-            with locating.room_for(len(photos) - 1):
+        with locating.room_for(1, asker):
+            async with asyncio.timeout(UPLOAD):
+                photos, several = await _photos(request, service.options)
+            with locating.room_for(len(photos) - 1, asker):
                 if track:
                     told = await locating.track(map, photos, {**asked, **of_track})
                 elif several:
@@ -147,7 +153,6 @@ async def locate(
                 else:
                     told = [await locating.locate(map, photos[0], asked)]
     _count(service.numbers, one.name, told)
-    written = form or ("geopose-quaternion" if request.headers.get("accept") == geopose.MEDIA else "json")
     return _written(told, several or track, written, map)
 
 
@@ -183,15 +188,20 @@ def one_place(asker: Asker, one: OneMap, id: Annotated[int, Path(ge=0, lt=2**53)
     response_class=Response,
     summary="The picture of a photo of the map",
 )
-def photo(
+async def photo(
+    service: Ours,
     asker: Asker,
     one: OneMap,
     id: Annotated[int, Path(ge=0, lt=2**53)],
     size: Annotated[Literal["thumbnail", "large"], Query()] = "thumbnail",
 ) -> Response:
-    map = one.map
+    locating, map = service.locating, one.map
     row = _row(map, id)
-    picture = map.generation.thumbnail(row) if size == "thumbnail" else _large(map, row)
+    if size == "thumbnail":
+        picture = await asyncio.to_thread(map.generation.thumbnail, row)
+    else:
+        with locating.room_for(1, asker):
+            picture = await locating.in_pool(_large, map, row)
     return Response(picture, media_type="image/jpeg", headers={"Cache-Control": "private, max-age=600"})
 
 
@@ -199,27 +209,29 @@ def photo(
 
 
 @router.get("/geopose", responses=examples.ok("running"), summary="GeoPose Protocol: is it there?")
-def geopose_running() -> Any:
+async def geopose_running() -> Any:
     return {"status": "running"}
 
 
-@router.post("/geopose", responses=examples.posed(), summary="GeoPose Protocol (v2): where is this camera?")
-async def geopose_ask(service: Ours, asker: Asker, one: OneMap, asked: geopose.GeoPoseRequest) -> Response:
-    reading = asked.sensorReadings.cameraReadings[0]
-    try:
-        encoded = base64.b64decode(reading.imageBytes, validate=True)
-    except (binascii.Error, ValueError):
-        raise RefusedError(400, "bad_request", "imageBytes is not base64 of an image file.") from None
-    if len(encoded) > service.options.most_bytes:
-        raise too_large(service.options.most_bytes)
-    locating, map = service.locating, one.map
-    if map.generation.places.projection is None:
-        raise RefusedError(
-            409, "no_degrees", "This map has no latitude and longitude, so it gives no GeoPose."
-        )
+@router.post(
+    "/geopose",
+    responses=examples.posed(),
+    openapi_extra=examples.json_body(geopose.GeoPoseRequest),
+    summary="GeoPose Protocol (v2): where is this camera?",
+)
+async def geopose_ask(request: Request, service: Ours, asker: Asker, one: OneMap) -> Response:
+    locating, map, most = service.locating, one.map, service.options.most_bytes
+    _check_degrees(map)
     async with asyncio.timeout(service.options.seconds):
-        with locating.room_for(1):
-            answer = await locating.locate(map, ("photo", encoded), geopose.prior(asked))
+        with locating.room_for(1, asker):
+            async with asyncio.timeout(UPLOAD):
+                body = await _body(request, most * 4 // 3 + READING)
+            asked, encoded = await locating.in_pool(geopose.read, body)
+            if len(encoded) > most:
+                raise too_large(most)
+            options = geopose.prior(asked)
+            _check_options(one, map, options)
+            answer = await locating.locate(map, ("photo", encoded), options)
     _count(service.numbers, one.name, [answer])
     return JSONResponse(geopose.reply(asked, answer, map), 200 if answer.found else 404)
 
@@ -228,12 +240,12 @@ async def geopose_ask(service: Ours, asker: Asker, one: OneMap, asked: geopose.G
 
 
 @router.get("/healthz", responses=examples.ok("health"), summary="Is the process alive?")
-def healthz() -> Any:
+async def healthz() -> Any:
     return {"status": "alive"}
 
 
 @router.get("/readyz", responses=examples.ok("ready"), summary="Can it answer now?")
-def readyz(service: Ours) -> Any:
+async def readyz(service: Ours) -> Any:
     if not service.ready:
         raise RefusedError(503, "starting", "The service is starting or stopping.", 1)
     return {"status": "ready"}
@@ -265,6 +277,13 @@ def _check_options(one: Hosted, map: Map, asked: dict[str, Any]) -> None:
         raise RefusedError(422, "bad_request", said) from None
 
 
+def _check_degrees(map: Map) -> None:
+    if map.generation.places.projection is None:
+        raise RefusedError(
+            409, "no_degrees", "This map has no latitude and longitude, so it gives no GeoPose."
+        )
+
+
 async def _photos(request: Request, options: ServeOptions) -> tuple[list[Photo], bool]:
     """The photos of a request, and whether it may hold several."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -276,14 +295,19 @@ async def _photos(request: Request, options: ServeOptions) -> tuple[list[Photo],
             "not_a_photo",
             "Send the bytes of a photo with Content-Type image/jpeg, or multipart/form-data.",
         )
+    body = await _body(request, options.most_bytes)
+    if not body:
+        raise RefusedError(400, "bad_request", "There is no photo in the request.")
+    return [("photo", body)], False
+
+
+async def _body(request: Request, most: int) -> bytes:
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
-        if len(body) > options.most_bytes:
-            raise too_large(options.most_bytes)
-    if not body:
-        raise RefusedError(400, "bad_request", "There is no photo in the request.")
-    return [("photo", bytes(body))], False
+        if len(body) > most:
+            raise too_large(most)
+    return bytes(body)
 
 
 async def _of_form(request: Request, options: ServeOptions) -> list[Photo]:
@@ -360,9 +384,5 @@ def _as_geopose(told: list[Answer | Trouble], form: As, map: Map) -> Response:
         raise RefusedError(400, "bad_request", "A GeoPose is of one photo; ask for json.")
     if not told[0].found:
         raise RefusedError(404, "not_found", "This photo is not in the map, as far as can be told.")
-    if map.generation.places.projection is None:
-        raise RefusedError(
-            409, "no_degrees", "This map has no latitude and longitude, so it gives no GeoPose."
-        )
     made = geopose.geopose(told[0], map, "ypr" if form == "geopose-ypr" else "quaternion")
     return JSONResponse(made, media_type=geopose.MEDIA)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -12,11 +13,12 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import ClientDisconnect
 
 from samespot.errors import InputError
 from samespot.service import examples
 from samespot.service.api import router
-from samespot.service.errors import RefusedError
+from samespot.service.errors import RefusedError, UnreadableError
 from samespot.service.guard import Guard
 from samespot.service.options import ServeOptions
 from samespot.service.state import Service
@@ -30,6 +32,8 @@ TYPES = {
     "png": "image/png",
 }
 FORM = 1 << 20  # bytes of a request besides its photos
+GONE = 499  # status of a request whose client went away; nobody reads it
+log = logging.getLogger("samespot.service")
 
 
 def create_app(options: ServeOptions) -> FastAPI:
@@ -64,7 +68,8 @@ def create_app(options: ServeOptions) -> FastAPI:
             allow_headers=["authorization", "content-type"],
             expose_headers=["retry-after", "x-request-id"],
         )
-    at_home = ["localhost", "127.0.0.1", "[::1]", options.host] if options.at_home else []
+    restricted = options.at_home or options.allow_host
+    at_home = ["localhost", "127.0.0.1", "[::1]", options.host] if restricted else []
     app.add_middleware(
         Guard,
         numbers=service.numbers,
@@ -83,9 +88,18 @@ def _tell_errors(app: FastAPI, numbers: Numbers) -> None:
     async def refused(request: Request, error: RefusedError) -> JSONResponse:
         return told(error)
 
-    @app.exception_handler(InputError)
-    async def unreadable(request: Request, error: InputError) -> JSONResponse:
+    @app.exception_handler(UnreadableError)
+    async def unreadable(request: Request, error: UnreadableError) -> JSONResponse:
         return told(RefusedError(422, "unreadable", str(error).removeprefix("photo: ")))
+
+    @app.exception_handler(InputError)
+    async def trouble(request: Request, error: InputError) -> JSONResponse:
+        log.error("the map cannot be asked: %s", error)  # the client is told no paths
+        return told(RefusedError(503, "map_trouble", "The map cannot be asked now; the log says why.", 10))
+
+    @app.exception_handler(ClientDisconnect)
+    async def gone(request: Request, error: ClientDisconnect) -> Response:
+        return Response(status_code=GONE)
 
     @app.exception_handler(TimeoutError)
     async def late(request: Request, error: TimeoutError) -> JSONResponse:
@@ -108,14 +122,6 @@ def _tell_errors(app: FastAPI, numbers: Numbers) -> None:
         made = told(RefusedError(error.status_code, word, str(error.detail)))
         made.headers.update(error.headers or {})
         return made
-
-    @app.exception_handler(Exception)
-    async def ours(request: Request, error: Exception) -> JSONResponse:
-        return told(
-            RefusedError(
-                500, "our_mistake", "Something went wrong here; the log knows it by the X-Request-ID."
-            )
-        )
 
 
 def _serve_page(app: FastAPI) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import os
 import resource
 from multiprocessing import forkserver
 from pathlib import Path
@@ -16,9 +17,11 @@ from pebble import ProcessExpired, ProcessPool
 from torch import Tensor
 
 from samespot.errors import InputError
+from samespot.service.errors import UnreadableError
 
 BYTES_PER_PIXEL = 16  # decoded, upright and as RGB, at the same time
 SPARE = 256 << 20  # bytes beyond what a photo takes
+LONGEST = 30_000  # pixels of a side
 TASKS = 1000  # photos after which a process is replaced, should its memory have become scattered
 
 
@@ -37,27 +40,37 @@ class Decoder:
     """Encoded photo -> uint8 RGB (3, h, w), as `images.reading.decode_image` gives it."""
 
     def __init__(self, processes: int, most_pixels: int, seconds: float) -> None:
-        self._seconds = seconds
-        context = begin()
-        self._pool: Any = ProcessPool(
-            processes, TASKS, _bound_memory, (most_pixels * BYTES_PER_PIXEL + SPARE,), context=context
-        )
-        self._most_pixels = most_pixels
+        self._processes, self._most_pixels, self._seconds = processes, most_pixels, seconds
+        self._pool = self._made()
+
+    def _made(self) -> Any:
+        context, memory = begin(), self._most_pixels * BYTES_PER_PIXEL + SPARE
+        return ProcessPool(self._processes, TASKS, _bound_memory, (memory,), context=context)
 
     async def __call__(self, encoded: bytes, name: str) -> Tensor:
-        task = self._pool.schedule(_decoded, (encoded, name, self._most_pixels), timeout=self._seconds)
         try:
-            return torch.from_numpy(await asyncio.wrap_future(task))
-        except InputError:
-            raise
+            return torch.from_numpy(await self._done(_decoded, encoded, name, self._most_pixels))
         except (TimeoutError, ProcessExpired, MemoryError):
-            raise InputError(
-                f"{name}: takes too much memory or time to decode; save it again as JPEG"
-            ) from None
+            why = "takes too much memory or time to decode; save it again as JPEG"
+            raise UnreadableError(f"{name}: {why}") from None
+
+    async def _done(self, work: Any, *given: Any) -> Any:
+        """A process that dies while it has nothing to do breaks the whole pool: then there is a new one."""
+        for last in (False, True):
+            pool = self._pool
+            try:
+                return await asyncio.wrap_future(pool.schedule(work, given, timeout=self._seconds))
+            except RuntimeError:
+                if last:
+                    raise
+                if self._pool is pool:
+                    self._pool = self._made()
+                    pool.stop()
+        raise AssertionError
 
     async def ready(self) -> None:
         """Start the processes, so that the first photo need not wait for them."""
-        await asyncio.wrap_future(self._pool.schedule(_nothing))
+        await self._done(_nothing)
 
     def close(self) -> None:
         self._pool.stop()
@@ -86,11 +99,17 @@ def _decoded(encoded: bytes, name: str, most_pixels: int) -> Any:
     try:
         with opened(encoded, name) as image:  # the header alone
             width, height = image.size
-        if width * height > most_pixels:
-            most = f"{most_pixels / 1e6:g} megapixels"
-            raise InputError(f"{name}: {width} x {height} pixels are too many, at most {most}")
+        if width * height > most_pixels or max(width, height) > LONGEST:
+            most = f"{most_pixels / 1e6:g} megapixels and {LONGEST:,} pixels a side"
+            raise UnreadableError(f"{name}: {width} x {height} pixels are too many, at most {most}")
         return np.ascontiguousarray(decode_image(encoded, name).numpy())
-    except InputError as error:  # without the advice for tables of photos
-        raise InputError(str(error).partition(";")[0]) from None
-    except RuntimeError as error:  # torch, out of memory
-        raise MemoryError(str(error)) from None
+    except UnreadableError:
+        raise
+    except InputError as error:
+        if isinstance(error.__context__, MemoryError):
+            os._exit(1)  # whose memory is full of pieces now: a new process is better for the next
+        raise UnreadableError(
+            str(error).partition(";")[0]
+        ) from None  # without the advice for tables of photos
+    except RuntimeError:  # torch, out of memory
+        os._exit(1)

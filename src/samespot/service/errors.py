@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from samespot.errors import InputError
+
 
 class RefusedError(Exception):
     """An answer other than the wanted one."""
@@ -16,7 +18,13 @@ class RefusedError(Exception):
         return {"error": {"code": self.code, "message": self.message}}
 
     def headers(self) -> dict[str, str]:
+        if self.status == 401:
+            return {"WWW-Authenticate": "Bearer"}
         return {} if self.retry_after is None else {"Retry-After": str(max(1, round(self.retry_after)))}
+
+
+class UnreadableError(InputError):
+    """A photo that a client sent and that cannot be read: his fault, not ours."""
 
 
 def too_large(most_bytes: int) -> RefusedError:

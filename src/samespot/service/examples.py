@@ -190,6 +190,21 @@ def _refusal(description: str, code: str) -> dict[str, Any]:
     }
 
 
+def json_body(model: type[BaseModel]) -> dict[str, Any]:
+    """Json that is read by hand, once it is clear who sends it: its schema, written out."""
+    schema = model.model_json_schema()
+    parts = schema.pop("$defs", {})
+
+    def whole(part: Any) -> Any:
+        if isinstance(part, dict):
+            if "$ref" in part:
+                return whole(parts[part["$ref"].rpartition("/")[2]])
+            return {name: whole(one) for name, one in part.items()}
+        return [whole(one) for one in part] if isinstance(part, list) else part
+
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": whole(schema)}}}}
+
+
 def photos_body(kinds: tuple[str, ...]) -> dict[str, Any]:
     """A photo as it is, or several in a form."""
     photo = {"type": "string", "format": "binary"}

@@ -32,6 +32,11 @@ HEADERS = {
 facts: ContextVar[dict[str, Any]] = ContextVar("facts")  # of the request that is answered
 
 
+OUR_MISTAKE = RefusedError(
+    500, "our_mistake", "Something went wrong here; the log knows it by the X-Request-ID."
+)
+
+
 class Guard:
     """ASGI middleware."""
 
@@ -53,7 +58,7 @@ class Guard:
         given = headers.get("x-request-id", "")
         number = given if GIVEN.fullmatch(given) else uuid.uuid4().hex
         token = facts.set({"request": number, "method": scope["method"]})
-        begun, status, got = time.perf_counter(), 500, 0
+        begun, status, got, begun_to_tell = time.perf_counter(), 500, 0, False
 
         async def counted() -> Any:
             nonlocal got
@@ -64,9 +69,9 @@ class Guard:
             return message
 
         async def told(message: Any) -> None:
-            nonlocal status
+            nonlocal status, begun_to_tell
             if message["type"] == "http.response.start":
-                status = message["status"]
+                status, begun_to_tell = message["status"], True
                 there = {name.lower() for name, _ in message["headers"]}
                 more = {"X-Request-ID": number, **self._headers}
                 message["headers"] = [
@@ -84,6 +89,10 @@ class Guard:
                     await self.app(scope, counted, told)
                 except _TooMuchError:
                     await _refuse(_too_much(self._most), told)
+                except Exception:
+                    log.exception("our mistake", extra={"facts": facts.get()})
+                    if not begun_to_tell:
+                        await _refuse(OUR_MISTAKE, told)
         finally:
             took = time.perf_counter() - begun
             route = getattr(scope.get("route"), "path", "other")

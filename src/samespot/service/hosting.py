@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from samespot.errors import InputError
 from samespot.maps.folder import META
 from samespot.maps.map import Map, open_map
 from samespot.places.geodesy import to_degrees
@@ -36,10 +35,15 @@ class Hosted:
         stamp = _stamp(self.folder)
         if stamp is None or stamp == self._stamp:
             return False
-        newer = self.map.newest()
-        if newer is not self.map:
-            warm(newer)
-        changed, self.map, self._stamp = newer is not self.map, newer, stamp
+        self._stamp = stamp
+        try:
+            newer = self.map.newest()
+            if newer is not self.map:
+                warm(newer)
+        except Exception:  # half copied, broken, gone: the old one still answers. Tried again when it changes
+            log.exception("map %s: what is there now does not open", self.name)
+            return False
+        changed, self.map = newer is not self.map, newer
         return changed
 
 
@@ -80,11 +84,8 @@ class Hosting:
         while True:
             await asyncio.sleep(EVERY)
             for hosted in self.maps.values():
-                try:
-                    if await asyncio.to_thread(hosted.refresh):
-                        log.info("map %s: generation %d", hosted.name, hosted.map.generation.number)
-                except (InputError, OSError) as error:  # half copied, or gone: the old one still answers
-                    log.warning("map %s: the newer generation does not open (%s)", hosted.name, error)
+                if await asyncio.to_thread(hosted.refresh):
+                    log.info("map %s: generation %d", hosted.name, hosted.map.generation.number)
 
     async def close(self) -> None:
         if self._task is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
 import os
 import time
 from pathlib import Path
@@ -12,6 +13,8 @@ from samespot.errors import InputError
 from samespot.service.options import KEYS
 
 LEAST = 16  # characters of a key
+NEVER = (0, 0, 0)
+log = logging.getLogger("samespot.service")
 MANY = 10_000  # names whose requests are counted
 
 
@@ -19,10 +22,11 @@ class Keys:
     """The keys that are valid now. A file is read again when it changes, so that a key can be revoked at any time."""
 
     def __init__(self, file: Path | None) -> None:
-        self._file, self._seen = file, (0, 0)
+        self._file, self._seen = file, NEVER
         self._from_environment = _parsed(os.environ.get(KEYS, "").replace(",", "\n"), f"${KEYS}")
         self._from_file: dict[bytes, str] = {}
-        self._refresh()
+        if file is not None:
+            self._read(file)
 
     def __len__(self) -> int:
         return len(self._from_environment) + len(self._from_file)
@@ -37,17 +41,36 @@ class Keys:
         return found
 
     def _refresh(self) -> None:
+        """Taken away, its keys are, too; with a line that is wrong, those of before stay."""
         if self._file is None:
             return
         try:
-            facts = self._file.stat()
-            seen = (facts.st_mtime_ns, facts.st_size)
-            if seen != self._seen:
-                self._from_file, self._seen = _parsed(self._file.read_text(), str(self._file)), seen
+            if _stamp(self._file) != self._seen:
+                self._read(self._file)
+        except FileNotFoundError:
+            self._from_file, self._seen = {}, NEVER
+        except InputError as error:
+            self._seen = _stamp(self._file)
+            log.warning("the keys of before are still valid: %s", error)
+
+    def _read(self, file: Path) -> None:
+        try:
+            seen = _stamp(file)
+            self._from_file = _parsed(file.read_text(), str(file))
+            self._seen = seen
+        except FileNotFoundError:
+            if self._seen == NEVER and not self._from_file:
+                raise InputError(f"{file}: no such file of keys") from None
+            raise
         except OSError as error:
-            if self._seen == (0, 0):
-                raise InputError(f"{self._file}: cannot read the keys ({error.strerror})") from None
-            self._from_file = {}  # taken away: so are its keys
+            raise InputError(f"{file}: cannot read the keys ({error.strerror})") from None
+        except UnicodeDecodeError:
+            raise InputError(f"{file}: is not text") from None
+
+
+def _stamp(file: Path) -> tuple[int, int, int]:
+    facts = file.stat()
+    return facts.st_ino, facts.st_mtime_ns, facts.st_size
 
 
 def _parsed(text: str, where: str) -> dict[bytes, str]:
@@ -56,7 +79,7 @@ def _parsed(text: str, where: str) -> dict[bytes, str]:
         line = line.strip()
         if not line or line.startswith("#"):
             continue
-        name, colon, key = line.rpartition(":")
+        name, colon, key = (part.strip() for part in line.rpartition(":"))
         if len(key) < LEAST:
             raise InputError(f"{where}, line {number}: a key has at least {LEAST} characters")
         found[_digest(key)] = name if colon else f"key {number}"

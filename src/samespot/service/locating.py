@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-from samespot.errors import InputError
 from samespot.maps.answer import Answer, Trouble
 from samespot.maps.map import Map, Seen
 from samespot.maps.questions import Question
 from samespot.service.batching import Batcher
 from samespot.service.decoding import Decoder
-from samespot.service.errors import busy
+from samespot.service.errors import UnreadableError, busy
 from samespot.service.options import ServeOptions
 from samespot.service.telling import Numbers
 
@@ -29,6 +29,7 @@ class Locating:
     def __init__(self, options: ServeOptions, numbers: Numbers) -> None:
         self._options, self._numbers = options, numbers
         self.inside = 0  # photos in work and waiting
+        self._by_asker: Counter[str] = Counter()
         self._undescribed = 0  # of them, those that the network has still to see
         cores = len(os.sched_getaffinity(0))
         self._decoder = Decoder(min(cores, 4), options.most_pixels, min(options.seconds, 10.0))
@@ -47,36 +48,42 @@ class Locating:
         await asyncio.to_thread(self._decoder.close)
 
     @contextmanager
-    def room_for(self, photos: int) -> Iterator[None]:
-        """Room for that many photos; who finds none is told when to come back."""
-        if self.inside + photos > self._options.waiting:
+    def room_for(self, photos: int, asker: str) -> Iterator[None]:
+        """Room for that many photos; who finds none is told when to come back. Nobody gets more than half of it, or
+        what one request may hold."""
+        most = self._options
+        mine = self._by_asker[asker] + photos
+        if self.inside + photos > most.waiting or mine > max(most.waiting // 2, most.images):
             self._numbers.refused.labels("busy").inc()
             raise busy(self.inside * self._pace)
-        self._count(photos)
+        self._count(photos, asker)
         try:
             yield
         finally:
-            self._count(-photos)
+            self._count(-photos, asker)
 
-    def _count(self, photos: int) -> None:
+    def _count(self, photos: int, asker: str) -> None:
         self.inside += photos
+        self._by_asker[asker] += photos
+        if not self._by_asker[asker]:
+            del self._by_asker[asker]
         self._numbers.inside.set(self.inside)
 
     async def locate(self, map: Map, photo: Photo, options: dict[str, Any]) -> Answer:
-        """Raises `InputError` for a photo that cannot be read."""
+        """Raises `UnreadableError` for a photo that cannot be read."""
         begun = time.perf_counter()
         self._undescribed += 1
         try:
             image = await self._timed("decode", self._decoder(photo[1], photo[0]))
-            looking = self._in_pool(map.keypoints, image) if options.get("verify", True) else _nothing()
-            vector, keypoints = await asyncio.gather(
-                self._timed("describe", self._batcher(map, image)), self._timed("keypoints", looking)
-            )
+            looking = self.in_pool(map.keypoints, image) if options.get("verify", True) else _nothing()
+            looked = asyncio.ensure_future(self._timed("keypoints", looking))
+            vector = await self._timed("describe", self._batcher(map, image))
         finally:
             self._undescribed -= 1
+        keypoints = await looked
         seen = Seen(vector, keypoints)
         answer: Answer = await self._timed(
-            "verify", self._in_pool(lambda: map.answer(seen, photo[0], **options))
+            "verify", self.in_pool(lambda: map.answer(seen, photo[0], **options))
         )
         self._pace += 0.1 * ((time.perf_counter() - begun) / max(1, self.inside) - self._pace)
         return answer
@@ -89,7 +96,7 @@ class Locating:
         async def one(photo: Photo) -> Answer | Trouble:
             try:
                 return await self.locate(map, photo, options)
-            except InputError as error:
+            except UnreadableError as error:
                 return Trouble(photo[0], str(error))
 
         return list(await asyncio.gather(*(one(photo) for photo in photos)))
@@ -102,15 +109,16 @@ class Locating:
         async def one(photo: Photo) -> Question | Trouble:
             try:
                 return Question(photo[0], await self._decoder(photo[1], photo[0]))
-            except InputError as error:
+            except UnreadableError as error:
                 return Trouble(photo[0], str(error))
 
         read = await asyncio.gather(*(one(photo) for photo in photos))
         good = [question for question in read if isinstance(question, Question)]
-        told = iter(await self._in_pool(lambda: list(map.track(good, **options))))
+        told = iter(await self.in_pool(lambda: list(map.track(good, **options))))
         return [next(told) if isinstance(one, Question) else one for one in read]
 
-    async def _in_pool(self, work: Any, *given: Any) -> Any:
+    async def in_pool(self, work: Any, *given: Any) -> Any:
+        """Done in one of the threads, of which there are as many as cores."""
         return await asyncio.get_running_loop().run_in_executor(self._pool, work, *given)
 
     async def _timed(self, stage: str, work: Any) -> Any:

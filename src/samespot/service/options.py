@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -72,7 +73,18 @@ class ServeOptions(Options):
     def __post_init__(self) -> None:
         super().__post_init__()
         named_maps(self.maps)
-        if not self.at_home and self.keys is None and not self.no_auth:
+        keyed = self.keys is not None or bool(os.environ.get(KEYS))
+        if self.no_auth and keyed:
+            raise InputError(
+                f"`no_auth` and keys exclude each other; leave out `keys` and ${KEYS}, or `no_auth`"
+            )
+        if "*" in self.allow_origin and not keyed:
+            raise InputError("`allow_origin=*` would let any web page ask; name the sites, or give `keys`")
+        if self.images > self.waiting:
+            raise InputError(
+                f"`images` is {self.images}, more than may wait; give `waiting={self.images}` or more"
+            )
+        if not self.at_home and not keyed and not self.no_auth:
             raise InputError(
                 f"`host={self.host}` can be reached from other machines; give `keys`, or `no_auth` to let everybody ask"
             )
@@ -101,8 +113,12 @@ def named_maps(words: list[str]) -> dict[str, Path]:
     found: dict[str, Path] = {}
     for word in words:
         name, equals, folder = word.partition("=")
-        if not equals or not NAME.fullmatch(name):
+        if not equals or Path(word).exists():
             name, folder = re.sub(r"[^A-Za-z0-9_-]+", "-", Path(word).resolve().name)[:40] or "map", word
+        elif not NAME.fullmatch(name):
+            raise InputError(
+                f"{word}: the name of a map has letters, digits, - and _, at most 40; write a={folder}"
+            )
         if name in found:
             raise InputError(
                 f"{word}: there is a map named {name} already; give each a name, such as a={folder}"

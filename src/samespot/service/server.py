@@ -26,6 +26,7 @@ def serve(options: ServeOptions, said: Callable[[str], None]) -> None:
             log_config=None,
             access_log=False,
             server_header=False,
+            proxy_headers=False,  # anybody could write them
             date_header=False,
             timeout_graceful_shutdown=round(options.seconds) + 1,
             timeout_keep_alive=10,

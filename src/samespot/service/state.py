@@ -35,5 +35,7 @@ class Service:
 
     async def stop(self) -> None:
         self.ready = False
-        await self.hosting.close()
-        await self.locating.close()
+        try:
+            await self.hosting.close()
+        finally:
+            await self.locating.close()

@@ -56,9 +56,15 @@ class _Json(logging.Formatter):
 
 class _Text(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        facts = " ".join(f"{name}={value}" for name, value in getattr(record, "facts", {}).items())
+        facts = " ".join(f"{name}={_word(value)}" for name, value in getattr(record, "facts", {}).items())
         line = f"{time.strftime('%H:%M:%S', time.localtime(record.created))} {record.getMessage()} {facts}".rstrip()
         return line + (f"\n{self.formatException(record.exc_info)}" if record.exc_info else "")
+
+
+def _word(value: Any) -> str:
+    """A value that cannot be mistaken for more of the line."""
+    text = str(value)
+    return json.dumps(text) if not text or any(c in text for c in ' ="') or not text.isprintable() else text
 
 
 def log_to_stderr(how: str) -> None:

@@ -471,8 +471,10 @@ class Loop:
         }
         net, training = self.learner.net, self.learner.net.preprocessing
         net.preprocessing = describing(training, self.options.scales)
-        self.folder.save_model(name, net, facts)
-        net.preprocessing = training
+        try:
+            self.folder.save_model(name, net, facts)
+        finally:
+            net.preprocessing = training
 
     def _finish(self) -> TrainingResult:
         self._save_model("last")

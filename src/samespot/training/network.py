@@ -19,7 +19,7 @@ STRIDE = 16  # [pixels]
 def build_net(options: TrainingOptions, progress: Progress | None = None) -> PlaceNet:
     """The network that the options describe."""
     net = _start(options, progress)
-    if len(options.scales) > 1:
+    if options.scales != (1.0,):
         _check_sizes(net, describing(net.preprocessing, options.scales))
     return net
 
