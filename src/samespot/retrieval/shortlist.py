@@ -62,10 +62,11 @@ def measured(
         rows, scores = ask(count)
         squares, found = reranked(asked, vectors, (rows if allowed is None else rows[allowed[rows]])[None], k)
         cut = not rounded and len(rows) > 0 and float(scores[-1]) - _slack(asked) <= squares[0, -1]
-        if len(rows) < count or (found[0, -1] >= 0 and not cut):
+        missed = found[0, -1] < 0 and len(rows) < (len(vectors) if allowed is None else int(allowed.sum()))
+        if (len(rows) < count and not missed) or (found[0, -1] >= 0 and not cut):
             there = found[0] >= 0
             return found[0][there], np.sqrt(squares[0][there])
-        if count >= most:
+        if count >= most or len(rows) < count:  # an index may list fewer than there are
             return exactly(vector, vectors, k, allowed)
         count = min(LONGER * count, most)
 

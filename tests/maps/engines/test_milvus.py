@@ -1,5 +1,6 @@
 """Milvus Lite in a file; and a real server, where SAMESPOT_MILVUS names its address."""
 
+import json
 import os
 import subprocess
 import sys
@@ -26,15 +27,16 @@ def uri(request, tmp_path):
         return
     if SERVER is None:
         pytest.skip("SAMESPOT_MILVUS names no server")
-    before = set(milvus.connected(SERVER).list_collections())
     yield SERVER
-    client = milvus.connected(SERVER)
-    for name in set(client.list_collections()) - before:
-        client.drop_collection(name)
+    for name in collections(SERVER, tmp_path):
+        milvus.connected(SERVER).drop_collection(name)
 
 
-def collections(uri):
-    return sorted(name for name in milvus.connected(uri).list_collections() if name.startswith("samespot_"))
+def collections(uri, folder):
+    """Those of the maps in a folder: a server has others, too."""
+    maps = [path.parent for path in folder.rglob(milvus.OURS)]
+    own = tuple(milvus._named(one, json.loads((one / milvus.OURS).read_text())["id"]) for one in maps)
+    return sorted(name for name in milvus.connected(uri).list_collections() if name.startswith(own))
 
 
 def test_a_flat_index_finds_what_exact_search_finds(uri, vectors, queries, there, tmp_path):
@@ -42,7 +44,7 @@ def test_a_flat_index_finds_what_exact_search_finds(uri, vectors, queries, there
     checks.finds_what_exact_search_finds(engine_of(generation), vectors, queries, there)
     facts = generation.meta["engine"]
     assert (facts["name"], facts["uri"], facts["index"], facts["dims"]) == ("milvus", uri, "flat", DIMS)
-    assert facts["collection"] in collections(uri)
+    assert facts["collection"] in collections(uri, tmp_path)
     assert "recall" not in facts
     assert is_sound(generation)
 
@@ -70,7 +72,7 @@ def test_a_load_that_was_cut_off_goes_on(uri, vectors, queries, there, tmp_path,
     monkeypatch.setattr(milvus, "_send", lambda *given: (sent.append(given[4]), real(*given)))
     generation = generation_of(tmp_path / "map", vectors, there, **typed)
     assert sent == [1000]  # of three whole batches, the last of which was not full
-    assert len(collections(uri)) == 1
+    assert len(collections(uri, tmp_path)) == 1
     checks.finds_what_exact_search_finds(engine_of(generation), vectors, queries[:3], there)
     sent.clear()
     generation_of(tmp_path / "map", vectors, there, **typed)
@@ -114,10 +116,10 @@ def test_only_the_map_s_own_collections_that_no_generation_needs_are_dropped(uri
     first, second, strange = made(ours, 1), made(ours, 2), made(others, 1)
     assert len({first, second, strange}) == 3
     milvus.drop_unneeded(ours)
-    assert set(collections(uri)) == {second, strange}
+    assert set(collections(uri, tmp_path)) == {second, strange}
     write_json(generation_folder(ours, 1) / OWN_ENGINE, {"name": "exact"})
     milvus.drop_unneeded(ours)
-    assert collections(uri) == [strange]
+    assert collections(uri, tmp_path) == [strange]
     assert uri not in (ours / milvus.OURS).read_text()
 
 

@@ -20,6 +20,7 @@ from samespot.maps.options import EngineOptions
 from samespot.options import names
 from samespot.places.table import Places
 from samespot.progress import Progress
+from samespot.retrieval.search import search
 from samespot.retrieval.shortlist import Listed, exactly
 
 RECALL_AT, RECALL_OF = 10, 100  # recall of the ten nearest, of so many photos of the map
@@ -140,10 +141,13 @@ def drop_unneeded(folder: Path) -> None:
 def recall_of(engine: Engine, vectors: NDArray[Any]) -> dict[str, Any]:
     """How many of the nearest photos that exact search finds the engine finds, too, asked about photos of the map."""
     rows = np.sort(np.random.default_rng(0).permutation(len(vectors))[:RECALL_OF])
+    asked = np.asarray(vectors[rows], dtype=np.float32)
+    exact = search(
+        asked, vectors, RECALL_AT + 1, device="cpu"
+    ).rows  # all at once: a large map is read but once
     hits = total = 0
-    for row in rows:
-        asked = np.asarray(vectors[row], dtype=np.float32)
-        (true, _), (found, _) = exactly(asked, vectors, RECALL_AT + 1), engine.nearest(asked, RECALL_AT + 1)
-        others = true[true != row][:RECALL_AT]  # that it finds itself is no merit
+    for row, vector, true in zip(rows, asked, exact, strict=True):
+        found, _ = engine.nearest(vector, RECALL_AT + 1)
+        others = true[(true != row) & (true >= 0)][:RECALL_AT]  # that it finds itself is no merit
         hits, total = hits + int(np.isin(others, found).sum()), total + len(others)
     return {"at": RECALL_AT, "photos asked": len(rows), "share": hits / total if total else 1.0}

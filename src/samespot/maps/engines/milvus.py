@@ -13,6 +13,7 @@ import hashlib
 import logging
 import os
 import secrets
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
@@ -30,12 +31,13 @@ from samespot.maps.folder import AGAIN, GENERATIONS, OWN_ENGINE, Generation, rea
 from samespot.maps.limits import NUMBERS, Columns, Limits, Range, Rules
 from samespot.maps.options import EngineOptions
 from samespot.progress import Progress
-from samespot.retrieval.shortlist import Listed, measured
+from samespot.retrieval.shortlist import GATHERED, Listed, exactly, measured
 
 TOKEN = "SAMESPOT_MILVUS_TOKEN"
 OURS = "engines.json"
 SECONDS = 60.0  # to wait for an answer
 CONNECTING = 10.0
+TRIES = 4  # to open a file, a second apart: a process that has just ended may hold it a moment longer
 AT_ONCE = 2_000  # rows that are sent in one go
 MOST = 16_384  # rows that Milvus lists at most
 LONGEST = 65_535  # bytes of a word that Milvus holds
@@ -85,11 +87,16 @@ def connected(uri: str) -> Any:
         raise InputError(f"{uri}: there is no folder {Path(uri).parent}; make it first")
     from pymilvus.exceptions import MilvusException
 
-    try:
-        client = MilvusClient(uri, token=os.environ.get(TOKEN, ""), timeout=CONNECTING)
-        client.list_collections(timeout=CONNECTING)
-    except (MilvusException, OSError) as error:
-        raise InputError(_why_not(uri, local, error)) from None
+    tries = TRIES if local else 1
+    for left in reversed(range(tries)):
+        try:
+            client = MilvusClient(uri, token=os.environ.get(TOKEN, ""), timeout=CONNECTING)
+            client.list_collections(timeout=CONNECTING)
+            break
+        except (MilvusException, OSError) as error:
+            if not left:
+                raise InputError(_why_not(uri, local, error)) from None
+            time.sleep(1.0)
     return client
 
 
@@ -141,6 +148,10 @@ class MilvusEngine:
     def nearest(self, vector: NDArray[np.float32], count: int, limits: Limits | None = None) -> Listed:
         if limits is not None and not limits.allowed.any():
             return np.zeros(0, dtype=np.int64), np.zeros(0)
+        if self._hnsw and limits is not None and limits.allowed.sum() <= GATHERED * len(limits.allowed):
+            return exactly(
+                vector, self._vectors, count, limits.allowed
+            )  # a graph finds few of them: 0.6 on a server
         words = "" if limits is None else expression(limits.rules)
         # a graph is walked through what is not allowed, too, so the walk must be longer
         harder = 1.0 if limits is None else len(limits.allowed) / limits.allowed.sum()
