@@ -21,6 +21,7 @@ from samespot.service.errors import UnreadableError
 
 BYTES_PER_PIXEL = 16  # decoded, upright and as RGB, at the same time
 SPARE = 256 << 20  # bytes beyond what a photo takes
+LOOK = 0.25  # [s] between two looks at a pool that does not answer
 LONGEST = 30_000  # pixels of a side
 TASKS = 1000  # photos after which a process is replaced, should its memory have become scattered
 
@@ -59,7 +60,11 @@ class Decoder:
         for last in (False, True):
             pool = self._pool
             try:
-                return await asyncio.wrap_future(pool.schedule(work, given, timeout=self._seconds))
+                future = asyncio.wrap_future(pool.schedule(work, given, timeout=self._seconds))
+                while not (await asyncio.wait({future}, timeout=LOOK))[0]:
+                    if not pool.active:  # what it had to do is never told of
+                        raise RuntimeError
+                return future.result()
             except RuntimeError:
                 if last:
                     raise
