@@ -66,11 +66,11 @@ def test_keys_come_and_go_without_a_restart(serving, tmp_path):
         assert client.get("/v1/map", headers=bearer(OTHER)).status_code == 401
         file.write_text(f"robot: {KEY}\n")
         assert client.get("/v1/map", headers=bearer(KEY)).status_code == 200  # it is there again
-        file.write_bytes(b"carol:short\n\xff")
+        file.write_bytes(f"carol:short\nrobot:{KEY}\n".encode() + b"\xff\n")
         wrong = client.get("/v1/map", headers=bearer(OTHER))
         assert (wrong.status_code, wrong.headers["www-authenticate"]) == (401, "Bearer")
         assert str(file) not in wrong.text
-        assert client.get("/v1/map", headers=bearer(KEY)).status_code == 200  # those of before
+        assert client.get("/v1/map", headers=bearer(KEY)).status_code == 200  # a wrong line harms no other
         file.unlink()
         for address in ("/", "/healthz", "/readyz", "/geopose"):  # nothing of the map
             assert client.get(address).status_code == 200

@@ -7,6 +7,7 @@ import hmac
 import logging
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from samespot.errors import InputError
@@ -23,10 +24,14 @@ class Keys:
 
     def __init__(self, file: Path | None) -> None:
         self._file, self._seen = file, NEVER
-        self._from_environment = _parsed(os.environ.get(KEYS, "").replace(",", "\n"), f"${KEYS}")
+        self._from_environment = _parsed(os.environ.get(KEYS, "").replace(",", "\n"), f"${KEYS}", _refuse)
         self._from_file: dict[bytes, str] = {}
-        if file is not None:
-            self._read(file)
+        if file is None:
+            return
+        try:
+            self._read(file, _refuse)  # at the start, what is wrong should show
+        except OSError as error:
+            raise InputError(f"{file}: cannot read the keys ({error.strerror})") from None
 
     def __len__(self) -> int:
         return len(self._from_environment) + len(self._from_file)
@@ -41,31 +46,25 @@ class Keys:
         return found
 
     def _refresh(self) -> None:
-        """Taken away, its keys are, too; with a line that is wrong, those of before stay."""
+        """Taken away, its keys are, too. A line that is wrong counts for nothing; the others do."""
         if self._file is None:
             return
         try:
             if _stamp(self._file) != self._seen:
-                self._read(self._file)
-        except FileNotFoundError:
-            self._from_file, self._seen = {}, NEVER
-        except InputError as error:
-            self._seen = _stamp(self._file)
-            log.warning("the keys of before are still valid: %s", error)
-
-    def _read(self, file: Path) -> None:
-        try:
-            seen = _stamp(file)
-            self._from_file = _parsed(file.read_text(), str(file))
-            self._seen = seen
-        except FileNotFoundError:
-            if self._seen == NEVER and not self._from_file:
-                raise InputError(f"{file}: no such file of keys") from None
-            raise
+                self._read(self._file, log.warning)
         except OSError as error:
-            raise InputError(f"{file}: cannot read the keys ({error.strerror})") from None
-        except UnicodeDecodeError:
-            raise InputError(f"{file}: is not text") from None
+            if self._from_file:
+                log.warning("%s: cannot be read (%s); none of its keys is valid", self._file, error.strerror)
+            self._from_file, self._seen = {}, NEVER
+
+    def _read(self, file: Path, wrong: Callable[[str], None]) -> None:
+        seen = _stamp(file)
+        self._from_file = _parsed(file.read_text(errors="replace"), str(file), wrong)
+        self._seen = seen
+
+
+def _refuse(line: str) -> None:
+    raise InputError(line)
 
 
 def _stamp(file: Path) -> tuple[int, int, int]:
@@ -73,7 +72,7 @@ def _stamp(file: Path) -> tuple[int, int, int]:
     return facts.st_ino, facts.st_mtime_ns, facts.st_size
 
 
-def _parsed(text: str, where: str) -> dict[bytes, str]:
+def _parsed(text: str, where: str, wrong: Callable[[str], None]) -> dict[bytes, str]:
     found = {}
     for number, line in enumerate(text.splitlines(), start=1):
         line = line.strip()
@@ -81,7 +80,8 @@ def _parsed(text: str, where: str) -> dict[bytes, str]:
             continue
         name, colon, key = (part.strip() for part in line.rpartition(":"))
         if len(key) < LEAST:
-            raise InputError(f"{where}, line {number}: a key has at least {LEAST} characters")
+            wrong(f"{where}, line {number}: a key has at least {LEAST} characters")
+            continue
         found[_digest(key)] = name if colon else f"key {number}"
     return found
 
