@@ -57,6 +57,7 @@ def test_json_tells_everything_in_plain_words():
         "distance": 0.61,
         "verified": 55,
         "overlap": {"share": 0.4, "low": 0.2, "high": 0.6},
+        "pairs": None,
     }
 
 

@@ -81,7 +81,7 @@ class Preprocessing:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Preprocessing:
         """The inverse of `to_dict`; every field must be there, since a guessed mean is a wrong one."""
-        expected, given = set(cls.__dataclass_fields__), {*values, "also"}
+        expected, given = set(cls.__dataclass_fields__) - {"also"}, set(values) - {"also"}
         if expected != given:
             raise InputError(f"preprocessing has the fields {sorted(given)}, expected {sorted(expected)}")
         try:
