@@ -1,6 +1,7 @@
 """What all tests share: hypothesis without deadlines (kernels compile on first use), and the real data."""
 
 import os
+import shutil
 import sys
 from functools import partial
 from pathlib import Path
@@ -33,6 +34,21 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A real Chromium, where there is one."""
+    chromium = (
+        os.environ.get("SAMESPOT_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+    )
+    if chromium is None:
+        pytest.skip("no Chromium on this machine; install it, or name it with SAMESPOT_CHROMIUM")
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        yield browser
+        browser.close()
 
 
 @pytest.fixture

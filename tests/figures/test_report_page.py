@@ -1,9 +1,7 @@
 """The report in a real browser: nothing goes wrong, nothing is fetched, it answers, it fits a phone and a dark room."""
 
 import math
-import os
 import re
-import shutil
 from io import BytesIO
 
 import numpy as np
@@ -12,20 +10,6 @@ from PIL import Image
 
 from samespot.figures.report import write_report
 from samespot.figures.report_runs import ActivationRow, RunDifferences, load_runs
-
-
-@pytest.fixture(scope="module")
-def browser():
-    chromium = (
-        os.environ.get("SAMESPOT_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-    )
-    if chromium is None:
-        pytest.skip("no Chromium on this machine; install it, or name it with SAMESPOT_CHROMIUM")
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="module")

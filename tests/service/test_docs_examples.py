@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -52,16 +51,10 @@ def test_python(here, address, capsys):
     assert capsys.readouterr().out.startswith("True 0.")
 
 
-def test_javascript(address):
-    sync_api = pytest.importorskip("playwright.sync_api")
-    chromium = shutil.which("chromium")
-    if chromium is None:
-        pytest.skip("no chromium")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        page = browser.new_page()
-        page.goto(f"{address}/healthz")
-        for block in blocks("js", address):
-            told = page.evaluate(f"async () => {{ {block}; return answer; }}")
-            assert told["found"]
-        browser.close()
+def test_javascript(address, browser):
+    page = browser.new_page()
+    page.goto(f"{address}/healthz")
+    for block in blocks("js", address):
+        told = page.evaluate(f"async () => {{ {block}; return answer; }}")
+        assert told["found"]
+    page.close()

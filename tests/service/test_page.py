@@ -2,9 +2,7 @@
 
 import copy
 import json
-import os
 import re
-import shutil
 from email import message_from_bytes
 from io import BytesIO
 from pathlib import Path
@@ -106,20 +104,6 @@ class FakeService:
         self.asked.append((query, request.headers, request.post_data_buffer))
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         return answer if isinstance(answer, tuple) else (200, answer, {})
-
-
-@pytest.fixture(scope="module")
-def browser():
-    chromium = (
-        os.environ.get("SAMESPOT_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
-    )
-    if chromium is None:
-        pytest.skip("no Chromium on this machine; install it, or name it with SAMESPOT_CHROMIUM")
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        yield browser
-        browser.close()
 
 
 @pytest.fixture

@@ -64,7 +64,7 @@ class Answer:
     probability: float
     position: Position | None
     radius: float  # [m]
-    heading: float | None  # [deg] clockwise from grid north; None where it cannot be told
+    heading: float | None  # [deg] clockwise from grid north; None if it is not known
     matches: tuple[Match, ...]
     outside: float = 0.5
     calibration: str = "map"  # whose: the map's own, the "model"'s, or "another model"'s

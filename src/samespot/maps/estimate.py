@@ -27,7 +27,7 @@ def position_of(positions: Floats, inliers: Floats, near: float) -> Floats:
 
 
 def heading_of(heading: float, asked: Keypoints, match: Keypoints, pairs: NDArray[np.int64]) -> float | None:
-    """Which way a photo looks [deg], from a matched one that looks towards `heading`; None where that cannot be told.
+    """Which way a photo looks [deg], from a matched one that looks towards `heading`; None if it cannot be determined.
 
     What stands far away is seen under the same bearing from both places, so that the angle between the two views is
     the shift of the matches across the photo. Their median is not misled by what stands near.

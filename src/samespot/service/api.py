@@ -93,12 +93,15 @@ async def locate(
     service: Ours,
     asker: Asker,
     one: OneMap,
-    k: Annotated[int, Query(ge=1, le=100, description="Matches to show with an answer.")] = 5,
-    verify: Annotated[bool, Query(description="Compare local features.")] = True,
-    pairs: Annotated[bool, Query(description="Tell which points of photo and match are the same.")] = False,
+    k: Annotated[int | None, Query(ge=1, le=100, description="Matches to show with an answer.")] = None,
+    verify: Annotated[bool | None, Query(description="Compare local features.")] = None,
+    pairs: Annotated[
+        bool | None, Query(description="Tell which points of photo and match are the same.")
+    ] = None,
     outside: Annotated[
-        float, Query(gt=0, lt=1, description="Share of the photos asked about that are not in the map.")
-    ] = 0.5,
+        float | None,
+        Query(gt=0, lt=1, description="Share of the photos asked about that are not in the map."),
+    ] = None,
     at_least: Annotated[
         float | None, Query(ge=0, le=1, description="Probability from which on a place counts as found.")
     ] = None,
@@ -129,11 +132,11 @@ async def locate(
     form: Annotated[As | None, Query(alias="as", description="How the answer is written.")] = None,
 ) -> Response:
     given = {
-        **{"at_least": at_least, "precision": precision, "near": near, "area": area, "heading": heading},
+        **{"k": k, "verify": verify, "pairs": pairs, "outside": outside, "at_least": at_least},
+        **{"precision": precision, "near": near, "area": area, "heading": heading},
         **{"since": since, "until": until, "condition": condition},
-    }
-    asked: dict[str, Any] = {"k": k, "verify": verify, "pairs": pairs, "outside": outside}
-    asked |= {name: value for name, value in given.items() if value is not None}
+    }  # what is not given is as `LocateOptions` has it
+    asked: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     of_track = {name: value for name, value in (("speed", speed), ("every", every)) if value is not None}
     locating, map = service.locating, one.map
     wanted = request.headers.get("accept", "")

@@ -12,7 +12,7 @@ from typing import Literal
 from samespot.errors import InputError
 from samespot.options import Options, option
 
-_WHO, _MOST, _HOW = "Who may ask", "What it bears", "How it runs"
+_WHO, _MOST, _HOW = "Access", "Limits", "How it runs"
 KEYS = "SAMESPOT_KEYS"  # environment variable: keys, separated by commas
 NAME = re.compile(r"[A-Za-z0-9_-]{1,40}")
 
@@ -29,17 +29,17 @@ class ServeOptions(Options):
         many=True,
     )
     host: str = option(
-        "127.0.0.1", "Address to listen at. Any but this machine's own needs keys.", panel=_WHO
+        "127.0.0.1", "Address to listen on. Any but this machine's own needs keys.", panel=_WHO
     )
-    port: int = option(8000, "Port to listen at; 0: any that is free.", least=0, most=65535, panel=_WHO)
+    port: int = option(8000, "Port to listen on; 0: any free one.", least=0, most=65535, panel=_WHO)
     keys: Path | None = option(
         None,
         f"File with API keys, one on each line, NAME:KEY or KEY; read again when it changes. Also ${KEYS}.",
         panel=_WHO,
     )
-    no_auth: bool = option(False, "Let everybody ask who can reach the address.", switch=True, panel=_WHO)
+    no_auth: bool = option(False, "Let anyone who can reach the address ask.", switch=True, panel=_WHO)
     allow_host: tuple[str, ...] = option(
-        (), "Name that clients may call this machine by. May be given several times.", many=True, panel=_WHO,
+        (), "Host name that clients may use for this machine. May be given several times.", many=True, panel=_WHO,
         metavar="NAME",
     )  # fmt: skip
     allow_origin: tuple[str, ...] = option(
@@ -49,19 +49,22 @@ class ServeOptions(Options):
         panel=_WHO,
         metavar="URL",
     )
-    rate: int = option(600, "Requests of one key (or address) in a minute.", least=1, panel=_WHO)
+    rate: int = option(600, "Most requests per minute from one key (or address).", least=1, panel=_WHO)
 
-    megabytes: float = option(20.0, "Size of a photo at most [MB].", above=0, most=500, panel=_MOST)
-    megapixels: float = option(50.0, "Pixels of a photo at most [millions].", above=0, most=179, panel=_MOST)
-    images: int = option(20, "Photos in one request at most.", least=1, most=1000, panel=_MOST)
-    seconds: float = option(30.0, "Time that a request may take [s].", above=0, panel=_MOST)
+    megabytes: float = option(20.0, "Largest photo [MB].", above=0, most=500, panel=_MOST)
+    megapixels: float = option(50.0, "Largest photo [megapixels].", above=0, most=179, panel=_MOST)
+    images: int = option(20, "Most photos in one request.", least=1, most=1000, panel=_MOST)
+    seconds: float = option(30.0, "Longest time for a request [s].", above=0, panel=_MOST)
     waiting: int = option(
-        64, "Photos in work and waiting; further requests are told to come back.", least=1, panel=_MOST
+        64,
+        "Most photos in progress or waiting; further requests are told to come back.",
+        least=1,
+        panel=_MOST,
     )
 
-    batch: int = option(16, "Photos that go through the network at once, at most.", least=1, panel=_HOW)
+    batch: int = option(16, "Most photos that go through the network at once.", least=1, panel=_HOW)
     batch_wait: float = option(
-        5.0, "Time a photo waits for others to go with [ms]; only while others are on the way.", least=0,
+        5.0, "Longest time a photo waits to be batched with others [ms]; only if others are on the way.", least=0,
         panel=_HOW,
     )  # fmt: skip
     device: str = option(

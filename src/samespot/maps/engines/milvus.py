@@ -1,7 +1,7 @@
 """A map's vectors in Milvus: Milvus Lite in a file, or a server, by one client.
 
 A generation has a collection of its own, named after the map and what the collection holds. So a load that was killed
-goes on where it stopped, and the switch from one to the next is that of meta.json, which names it. Filters run in
+resumes where it left off, and the switch from one to the next is that of meta.json, which names it. Filters run in
 Milvus, except the roundness of a circle: it sees the box around it, and the rest is checked here.
 
     map/engines.json    what tells the map's collections from others, and where there may be some
@@ -272,7 +272,7 @@ def load(
         "dims": vectors.shape[1],
     }
     with _told(uri):
-        for attempt in ("going on", "anew"):
+        for attempt in ("resumed", "afresh"):
             if not client.has_collection(collection, timeout=SECONDS):
                 _create(client, collection, vectors.shape[1], asked.milvus_index)
             held = _count(client, collection)
@@ -282,7 +282,7 @@ def load(
                 held = _count(client, collection)
             if held == len(vectors):
                 break
-            if attempt == "going on":  # not of us, or Milvus lost some
+            if attempt == "resumed":  # not of us, or Milvus lost some
                 client.drop_collection(collection, timeout=SECONDS)
         else:
             raise InputError(
