@@ -20,9 +20,14 @@ def ask(client, encoded, **query):
     return client.post("/v1/locate", content=encoded, headers=PNG, params=query)
 
 
-def test_an_answer_is_the_json_of_locate(client, photo, street):
-    told = ask(client, photo(3), k=2).json()
-    ours = open_map(street / "map").locate(photo(3), k=2).to_dict()
+@pytest.mark.parametrize("times", [1, 7])
+def test_an_answer_is_the_json_of_locate(client, photo, street, times):
+    whole = Image.open(io.BytesIO(photo(3)))
+    larger = io.BytesIO()
+    whole.resize((whole.width * times, whole.height * times), Image.Resampling.BICUBIC).save(larger, "PNG")
+    asked = larger.getvalue()
+    told = ask(client, asked, k=2).json()
+    ours = open_map(street / "map").locate(asked, k=2).to_dict()
     assert told["found"]
     assert told["matches"][0]["image"] == ours["matches"][0]["image"]
     assert told.keys() == ours.keys()
@@ -47,13 +52,17 @@ def test_several_photos_are_answered_in_their_order(client, photo):
     assert told["answers"][1]["trouble"] == "passwd.txt: cannot decode the image (not an image)"
 
 
-def test_photos_as_a_track(client, photo):
+def test_photos_as_a_track(client, photo, street):
     parts = [("photo", (f"{n}.png", photo(n), "image/png")) for n in (4, 5, 6)]
     parts.append(("photo", ("broken.jpg", b"x", "image/jpeg")))
     told = client.post("/v1/locate", files=parts, params={"track": True, "every": 5}).json()["answers"]
     assert [one.get("time") for one in told] == [0.0, 5.0, 10.0, None]
     assert all(one["found"] for one in told[:3])
     assert "trouble" in told[3]
+    ours = list(open_map(street / "map").track([photo(n) for n in (4, 5, 6)], every=5.0))
+    assert [one["probability"] for one in told[:3]] == pytest.approx(
+        [one.probability for one in ours], abs=1e-6
+    )
 
 
 def test_pairs_are_points_of_both_photos(client, photo):

@@ -204,8 +204,8 @@ def test_who_finds_no_room_is_told_when_to_come_back(serving, photo):
 def test_what_takes_too_long_is_given_up(serving, photo, monkeypatch):
     from samespot.maps.map import Map
 
-    slow, whole = threading.Event(), Map.answer
-    monkeypatch.setattr(Map, "answer", lambda *given, **more: slow.wait(2) or whole(*given, **more))
+    slow, whole = threading.Event(), Map.locate
+    monkeypatch.setattr(Map, "locate", lambda *given, **more: slow.wait(2) or whole(*given, **more))
     with serving(maps=("map",), seconds=0.5) as client:
         told = client.post("/v1/locate", content=photo(1), headers=PNG)
         slow.set()
@@ -267,7 +267,7 @@ def test_our_own_mistakes_say_nothing_of_us(serving, photo, monkeypatch):
         raise ZeroDivisionError("at /secret/path")
 
     with serving(maps=("map",)) as client:
-        monkeypatch.setattr(Map, "answer", fail)
+        monkeypatch.setattr(Map, "locate", fail)
         told = client.post("/v1/locate", content=photo(1), headers=PNG)
     assert told.status_code == 500
     assert "secret" not in told.text
@@ -283,7 +283,7 @@ def test_what_is_wrong_with_a_map_is_told_without_where_it_is(serving, photo, mo
         raise InputError(f"{street}: is gone")
 
     with serving(maps=("map",)) as client:
-        monkeypatch.setattr(Map, "answer", fail)
+        monkeypatch.setattr(Map, "locate", fail)
         told = client.post("/v1/locate", content=photo(1), headers=PNG)
     assert (told.status_code, told.json()["error"]["code"]) == (503, "map_trouble")
     assert str(street) not in told.text
@@ -331,15 +331,15 @@ def test_the_decoder_outlives_what_kills_its_processes():
             hungry = decoder._pool.schedule(bytearray, (2 << 30,))
             with pytest.raises(MemoryError):
                 await asyncio.wrap_future(hungry)
-            assert (await decoder(png(40, 30), "a")).shape == (3, 30, 40)
+            assert (await decoder(png(40, 30), "a", (6, 8))).pixels.shape == (3, 6, 8)
             number = await decoder._done(os.getpid)
             os.kill(number, signal.SIGKILL)  # with nothing to do
             await asyncio.sleep(1.0)
-            return await decoder(png(40, 30), "a")
+            return await decoder(png(4000, 200), "a", (6, 8))
         finally:
             decoder.close()
 
-    assert asyncio.run(run()).shape == (3, 30, 40)
+    assert asyncio.run(run()).looked_at.shape == (3, 32, 640)  # a large photo stays in its process
 
 
 class Fake:

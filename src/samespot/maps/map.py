@@ -117,7 +117,7 @@ class Map:
     # ---- asking ----
 
     def locate(self, photo: Any, **options: Any) -> Answer:
-        """Where was this photo taken? A path, the bytes of a file, a Pillow image or pixels.
+        """Where was this photo taken? A path, the bytes of a file, a Pillow image, pixels, or what `look` saw.
 
         options: fields of `LocateOptions`: k, outside, at_least, precision, verify, pairs; and which photos of the map
         may answer: near, area, heading, since, until, condition
@@ -172,12 +172,6 @@ class Map:
         """Local features of a decoded photo, for `Seen`; None where the map keeps none."""
         return None if self._verifier is None else self._verifier.extract(image)
 
-    def answer(self, seen: Seen, photo: str = "photo", **options: Any) -> Answer:
-        """What `locate` says of a photo that was looked at before. options: fields of `LocateOptions`."""
-        asked = LocateOptions.of(options)
-        found = self.candidates(seen, self.limits(asked))
-        return self._answer(_Looked(Question(photo, None), seen, found), asked)
-
     def limits(self, asked: FilterOptions) -> Limits | None:
         """Which photos of this map may answer; None: all of them."""
         places = self.generation.places
@@ -195,7 +189,9 @@ class Map:
         return self._position(self.positions[row])
 
     def _looked_up(self, question: Question, asked: LocateOptions, limits: Limits | None) -> _Looked:
-        seen = self.look(question.photo, verify=asked.verify, named=question.name)
+        seen = question.photo
+        if not isinstance(seen, Seen):
+            seen = self.look(seen, verify=asked.verify, named=question.name)
         return _Looked(question, seen, self.candidates(seen, limits))
 
     def _all_looked_up(

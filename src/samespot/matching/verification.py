@@ -21,7 +21,7 @@ from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
 from samespot.errors import InputError
-from samespot.images.preprocess import Preprocessing
+from samespot.images.preprocess import resized
 from samespot.matching.keypoints import Keypoints
 from samespot.matching.local_features import load_xfeat, needed
 from samespot.matching.options import CELL
@@ -109,7 +109,13 @@ def looked_at(image: Tensor) -> Tensor:
     size = looked_at_size(int(image.shape[1]), int(image.shape[2]))
     if size[1] > image.shape[2]:  # what lies between pixels is kept
         return torch.nn.functional.interpolate(image[None].float(), size=size, mode="bilinear")
-    return Preprocessing(size=size).resize(image[None]).float()
+    return shrunk(image)[None].float()
+
+
+def shrunk(image: Tensor) -> Tensor:
+    """uint8 (3, h, w), a large photo as it is looked at; a small one as it is. Its keypoints are those of the photo."""
+    size = looked_at_size(int(image.shape[1]), int(image.shape[2]))
+    return image if size[1] > image.shape[2] else resized(image[None], size)[0]
 
 
 class XFeatVerifier:

@@ -7,6 +7,7 @@ import asyncio
 import multiprocessing
 import os
 import resource
+from dataclasses import dataclass
 from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
@@ -32,13 +33,24 @@ def begin() -> Any:
     The service itself has threads, which do not survive a fork.
     """
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__, "samespot.images.reading", "torchvision.io"])
+    context.set_forkserver_preload(
+        [__name__, "samespot.images.reading", "samespot.matching.verification", "torchvision.io"]
+    )
     forkserver.ensure_running()
     return context
 
 
+@dataclass(frozen=True, eq=False)
+class Decoded:
+    """A photo as a map looks at it, uint8 RGB: at the network's size, and as keypoints are looked for in it."""
+
+    pixels: Tensor  # (3, *size)
+    looked_at: Tensor  # (3, h, w)
+
+
 class Decoder:
-    """Encoded photo -> uint8 RGB (3, h, w), as `images.reading.decode_image` gives it."""
+    """From an encoded photo to what a map looks at. The whole photo, which may be large, never leaves the process that
+    decodes it."""
 
     def __init__(self, processes: int, most_pixels: int, seconds: float) -> None:
         self._processes, self._most_pixels, self._seconds = processes, most_pixels, seconds
@@ -48,9 +60,11 @@ class Decoder:
         context, memory = begin(), self._most_pixels * BYTES_PER_PIXEL + SPARE
         return ProcessPool(self._processes, TASKS, _bound_memory, (memory,), context=context)
 
-    async def __call__(self, encoded: bytes, name: str) -> Tensor:
+    async def __call__(self, encoded: bytes, name: str, size: tuple[int, int]) -> Decoded:
+        """size: height and width that the network takes."""
         try:
-            return torch.from_numpy(await self._done(_decoded, encoded, name, self._most_pixels))
+            given = await self._done(_decoded, encoded, name, size, self._most_pixels)
+            return Decoded(*(torch.from_numpy(one) for one in given))
         except (TimeoutError, ProcessExpired, MemoryError):
             why = "takes too much memory or time to decode; save it again as JPEG"
             raise UnreadableError(f"{name}: {why}") from None
@@ -97,8 +111,10 @@ def _nothing() -> None:
     return None
 
 
-def _decoded(encoded: bytes, name: str, most_pixels: int) -> Any:
+def _decoded(encoded: bytes, name: str, size: tuple[int, int], most_pixels: int) -> Any:
+    from samespot.images.preprocess import resized
     from samespot.images.reading import decode_image
+    from samespot.matching.verification import shrunk
     from samespot.photo_files import opened
 
     try:
@@ -107,7 +123,8 @@ def _decoded(encoded: bytes, name: str, most_pixels: int) -> Any:
         if width * height > most_pixels or max(width, height) > LONGEST:
             most = f"{most_pixels / 1e6:g} megapixels and {LONGEST:,} pixels a side"
             raise UnreadableError(f"{name}: {width} x {height} pixels are too many, at most {most}")
-        return np.ascontiguousarray(decode_image(encoded, name).numpy())
+        photo = decode_image(encoded, name)
+        return [np.ascontiguousarray(one.numpy()) for one in (resized(photo[None], size)[0], shrunk(photo))]
     except UnreadableError:
         raise
     except InputError as error:

@@ -72,21 +72,25 @@ class Locating:
     async def locate(self, map: Map, photo: Photo, options: dict[str, Any]) -> Answer:
         """Raises `UnreadableError` for a photo that cannot be read."""
         begun = time.perf_counter()
-        self._undescribed += 1
-        try:
-            image = await self._timed("decode", self._decoder(photo[1], photo[0]))
-            looking = self.in_pool(map.keypoints, image) if options.get("verify", True) else _nothing()
-            looked = asyncio.ensure_future(self._timed("keypoints", looking))
-            vector = await self._timed("describe", self._batcher(map, image))
-        finally:
-            self._undescribed -= 1
-        keypoints = await looked
-        seen = Seen(vector, keypoints)
+        seen = await self._seen(map, photo, options)
         answer: Answer = await self._timed(
-            "verify", self.in_pool(lambda: map.answer(seen, photo[0], **options))
+            "verify", self.in_pool(lambda: map.locate(Question(photo[0], seen), **options))
         )
         self._pace += 0.1 * ((time.perf_counter() - begun) / max(1, self.inside) - self._pace)
         return answer
+
+    async def _seen(self, map: Map, photo: Photo, options: dict[str, Any]) -> Seen:
+        self._undescribed += 1
+        try:
+            size = map.model.preprocessing.size
+            image = await self._timed("decode", self._decoder(photo[1], photo[0], size))
+            verified = options.get("verify", True)
+            looking = self.in_pool(map.keypoints, image.looked_at) if verified else _nothing()
+            looked = asyncio.ensure_future(self._timed("keypoints", looking))
+            vector = await self._timed("describe", self._batcher(map, image.pixels))
+        finally:
+            self._undescribed -= 1
+        return Seen(vector, await looked)
 
     async def locate_all(
         self, map: Map, photos: Sequence[Photo], options: dict[str, Any]
@@ -108,7 +112,7 @@ class Locating:
 
         async def one(photo: Photo) -> Question | Trouble:
             try:
-                return Question(photo[0], await self._decoder(photo[1], photo[0]))
+                return Question(photo[0], await self._seen(map, photo, options))
             except UnreadableError as error:
                 return Trouble(photo[0], str(error))
 
