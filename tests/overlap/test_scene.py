@@ -9,7 +9,7 @@ from PIL import Image
 from samespot import InputError, Places
 from samespot.overlap.cloud import PointCloud
 from samespot.overlap.rules import label_scene
-from samespot.overlap.scene import Scene, colmap_scene, depth_scene, parse_camera
+from samespot.overlap.scene import Scene, colmap_scene, depth_scene
 from samespot.places.camera import Camera
 
 CAMERA = Camera(8, 6, 8.0, 8.0, 4.0, 3.0)
@@ -93,12 +93,3 @@ def test_empty_tables_and_unknown_words_are_refused(tmp_path):
         label_scene(places.select(slice(0, 0)), places, scene)
     with pytest.raises(InputError, match="`occlusion` 'some' is unknown; choose one of none, depth, cloud"):
         label_scene(places, places, scene, occlusion="some")
-
-
-@pytest.mark.parametrize(
-    "words", ["640,480", "a,b,c,d,e,f", "nan,480,1,1,1,1", "640,480,0,1,1,1", "inf,1,1,1,1,1"]
-)
-def test_a_camera_is_six_numbers(words):
-    assert parse_camera("8,6,8,8,4,3") == CAMERA
-    with pytest.raises(InputError, match="give six numbers"):
-        parse_camera(words)

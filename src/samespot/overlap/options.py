@@ -185,10 +185,15 @@ def _points_rule(asked: LabelOptions, queries_part: str | None) -> Callable[[Pla
     """By points of a cloud: a PLY file, a COLMAP model, or the fused depth images of the map."""
     from samespot.overlap import scene
     from samespot.places import colmap, seven_scenes
+    from samespot.places.camera import parse_camera
 
     root = asked.map or asked.places
     part = asked.map_part or queries_part
-    camera = scene.parse_camera(asked.camera) if asked.camera else None
+    camera = parse_camera(asked.camera) if asked.camera else None
+    if camera is not None and any(camera.distortion):
+        raise InputError(
+            "`camera`: labels look through a pinhole; undistort the photos, and give six numbers"
+        )
     if asked.cloud is not None and camera is None:
         raise InputError("`cloud` also needs `camera=width,height,fx,fy,cx,cy` [pixels]")
     models = colmap.parts(root) if root.is_dir() and asked.cloud is None else []

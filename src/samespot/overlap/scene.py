@@ -73,17 +73,6 @@ def read_scene(cloud: str | Path, camera: Camera) -> Scene:
     return Scene(read_ply(cloud), camera, Path(cloud).name)
 
 
-def parse_camera(words: str) -> Camera:
-    """A camera from "width,height,fx,fy,cx,cy" in pixels."""
-    try:
-        width, height, fx, fy, cx, cy = (float(w) for w in words.split(","))
-        if not (np.isfinite([cx, cy]).all() and all(0 < v < np.inf for v in (width, height, fx, fy))):
-            raise ValueError
-    except ValueError:
-        raise InputError(f"camera {words!r}: give six numbers, width,height,fx,fy,cx,cy [pixels]") from None
-    return Camera(int(width), int(height), fx, fy, cx, cy)
-
-
 def colmap_scene(root: Path, part: str) -> Scene:
     """The scene of a COLMAP model. Its lenses are taken for pinholes; the scene's notes say which distort."""
     points = colmap.read_points(root / part)

@@ -1,16 +1,32 @@
-"""A pinhole camera, for readers that know one and for measures that look through it."""
+"""A camera: from directions to pixels and back. For readers that know one and for measures that look through it.
+
+Pixels are counted so that the centre of the first one lies at (0.5, 0.5).
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+
+from samespot.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Floats = NDArray[np.float64]
+CAMERA = ("width", "height", "fx", "fy", "cx", "cy")  # columns of a table, [px]
+DISTORTION = ("k1", "k2", "p1", "p2")  # further ones, as OpenCV counts them
+FOV = "fov"  # instead: [deg] that the width of the photo shows
+UNBENT = 20  # steps of undoing a distortion; each leaves a fraction of the error
 
 
 @dataclass(frozen=True)
 class Camera:
-    """A pinhole camera: image size [px], focal lengths and principal point [px]; x right, y down, z ahead."""
+    """Image size [px], focal lengths and principal point [px]; x right, y down, z ahead."""
 
     width: int
     height: int
@@ -18,8 +34,94 @@ class Camera:
     fy: float
     cx: float
     cy: float
+    distortion: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)  # k1, k2, p1, p2
 
     @property
-    def matrix(self) -> NDArray[np.float64]:
+    def matrix(self) -> Floats:
         """(3, 3) calibration matrix: camera coordinates to homogeneous pixels."""
         return np.array([[self.fx, 0.0, self.cx], [0.0, self.fy, self.cy], [0.0, 0.0, 1.0]])
+
+    @classmethod
+    def of_view(cls, width: int, height: int, fov: float) -> Camera:
+        """A pinhole with square pixels. fov: [deg] that the width shows."""
+        focal = 0.5 * width / math.tan(0.5 * math.radians(fov))
+        return cls(width, height, focal, focal, 0.5 * width, 0.5 * height)
+
+    @classmethod
+    def of_focal(cls, width: int, height: int, focal: float) -> Camera:
+        """A pinhole with square pixels. focal: [px]"""
+        return cls(width, height, focal, focal, 0.5 * width, 0.5 * height)
+
+    def scaled(self, height: int, width: int) -> Camera:
+        """The same for photos that were resized."""
+        x, y = width / self.width, height / self.height
+        return Camera(
+            width, height, self.fx * x, self.fy * y, self.cx * x, self.cy * y, distortion=self.distortion
+        )
+
+    def pixels(self, points: ArrayLike) -> Floats:
+        """(n, 2) where points (n, 3) in camera coordinates are seen; NaN for what lies behind the camera."""
+        xyz = np.asarray(points, dtype=np.float64).reshape(-1, 3)
+        ahead = np.where(xyz[:, 2:] > 0, xyz[:, 2:], np.nan)
+        bent = self._bent(xyz[:, :2] / ahead)
+        seen: Floats = bent * (self.fx, self.fy) + (self.cx, self.cy)
+        return seen
+
+    def rays(self, pixels: ArrayLike) -> Floats:
+        """(n, 2) x/z and y/z of the directions that pixels (n, 2) look to."""
+        bent = (np.asarray(pixels, dtype=np.float64).reshape(-1, 2) - (self.cx, self.cy)) / (self.fx, self.fy)
+        if not any(self.distortion):
+            return np.asarray(bent)
+        rays = bent.copy()
+        for _ in range(UNBENT):
+            rays += bent - self._bent(rays)
+        return rays
+
+    def _bent(self, rays: Floats) -> Floats:
+        k1, k2, p1, p2 = self.distortion
+        if not any(self.distortion):
+            return rays
+        x, y = rays.T
+        square = x * x + y * y
+        radial = 1.0 + square * (k1 + square * k2)
+        bent_x = x * radial + 2.0 * p1 * x * y + p2 * (square + 2.0 * x * x)
+        bent_y = y * radial + p1 * (square + 2.0 * y * y) + 2.0 * p2 * x * y
+        return np.stack([bent_x, bent_y], axis=1)
+
+
+def camera_of(table: pd.DataFrame, row: int, size: tuple[int, int]) -> Camera | None:
+    """The camera of a photo in a table of places, for the photo at this size (h, w); None where it is not known."""
+    values = {name: _number(table, name, row) for name in (*CAMERA, *DISTORTION, FOV)}
+    height, width = size
+    if all(values[name] > 0 for name in CAMERA[:4]) and not math.isnan(values["cx"] + values["cy"]):
+        k1, k2, p1, p2 = (0.0 if math.isnan(values[name]) else values[name] for name in DISTORTION)
+        fx, fy, cx, cy = (values[name] for name in CAMERA[2:])
+        whole = Camera(int(values["width"]), int(values["height"]), fx, fy, cx, cy, (k1, k2, p1, p2))
+        return whole.scaled(height, width)
+    if 0 < values[FOV] < 180:
+        return Camera.of_view(width, height, values[FOV])
+    return None
+
+
+def parse_camera(words: str) -> Camera:
+    """A camera from "width,height,fx,fy,cx,cy" in pixels, and further k1,k2,p1,p2 where the lens distorts."""
+    try:
+        width, height, fx, fy, cx, cy, *bent = (float(word) for word in words.split(","))
+        if len(bent) not in (0, 4) or not np.isfinite([cx, cy, *bent]).all():
+            raise ValueError
+        if not all(0 < value < np.inf for value in (width, height, fx, fy)):
+            raise ValueError
+    except ValueError:
+        raise InputError(
+            f"camera {words!r}: give six numbers, width,height,fx,fy,cx,cy [pixels]"
+            " and k1,k2,p1,p2 where the lens distorts"
+        ) from None
+    k1, k2, p1, p2 = bent or (0.0, 0.0, 0.0, 0.0)
+    return Camera(int(width), int(height), fx, fy, cx, cy, distortion=(k1, k2, p1, p2))
+
+
+def _number(table: Any, name: str, row: int) -> float:
+    try:
+        return float(table[name].iloc[row]) if name in table else math.nan
+    except (TypeError, ValueError):
+        return math.nan
