@@ -51,6 +51,35 @@ class Match:
 
 
 @dataclass(frozen=True)
+class Pose:
+    """Where the camera stood and how it was turned, in the frame of the map's own poses.
+
+    `probability`: that it lies within so many metres and degrees (`within`) of the true one, as questions to the map
+    have shown; None where the map could not ask itself.
+    """
+
+    centre: tuple[float, float, float]
+    quaternion: tuple[float, float, float, float]  # qw qx qy qz, camera to world; x right, y down, z ahead
+    covariance: tuple[tuple[float, ...], ...]  # 6 x 6: centre [m²], and a turn about the camera's axes [rad²]
+    inliers: int  # keypoints that agree with it
+    matches: int  # keypoints of the photo that the map knows in space
+    fov: float  # [deg] that the width of the photo shows
+    fov_estimated: bool  # whether that was found together with the pose
+    probability: float | None
+    within: tuple[float, float]  # [m], [deg]
+
+    @property
+    def deviation(self) -> float:
+        """[m] of the centre, all directions together."""
+        return math.sqrt(sum(self.covariance[at][at] for at in range(3)))
+
+    def __str__(self) -> str:
+        x, y, z = self.centre
+        sure = "" if self.probability is None else f", {percent(self.probability)}"
+        return f"({x:.2f}, {y:.2f}, {z:.2f}) by {self.inliers} keypoints{sure}"
+
+
+@dataclass(frozen=True)
 class Answer:
     """Where a photo was taken, if that can be told.
 
@@ -70,7 +99,8 @@ class Answer:
     calibration: str = "map"  # whose: the map's own, the "model"'s, or "another model"'s
     typical_error: float | None = None  # [m] half of the right answers were nearer than that
     time: float | None = None  # [s] since the first photo of a sequence
-    pose: None = None
+    pose: Pose | None = None  # None: not asked for, or there is none
+    no_pose: str | None = None  # why there is none, if it was asked for
 
     def __str__(self) -> str:
         if self.position is None or not self.matches:

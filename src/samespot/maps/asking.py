@@ -36,6 +36,7 @@ from samespot.model.network import PlaceNet
 from samespot.model.shipped import DEFAULT_MODEL, SHIPPED
 from samespot.overlap.labels import PairLabels
 from samespot.overlap.rules import label_within
+from samespot.places.camera import Camera, camera_of
 from samespot.places.table import Places
 from samespot.progress import Progress, counting, silent
 from samespot.retrieval import exclusion
@@ -76,6 +77,7 @@ class Asked:
     plain: Answers
     verified: Answers | None  # None without a verifier
     agreements: list[Agreement | None]  # of the verified answers
+    candidates: list[Candidates]  # of each question, as verified as can be
 
 
 def ask(
@@ -101,7 +103,7 @@ def ask(
             tick(1)
     agreements = [one.agreements[0] if len(one.rows) else None for one in verified]
     told = _answers(plain, within), None if verifier is None else _answers(verified, within)
-    return Asked(*told, agreements)
+    return Asked(*told, agreements, verified)
 
 
 def _answers(given: list[Candidates], within: float) -> Answers:
@@ -129,13 +131,18 @@ def calibrate(
     describe: from one image, uint8 RGB (3, h, w), to a vector (dims,) as the map holds them. With it the photos are
     asked in other light and cut differently; without, as they are.
     """
+    poses: dict[str, Any] = {}
     try:
         asked = _questions(held, within, questions, seed)
-        vectors, keypoints = _changed(held, asked.rows, describe, verifier, seed, progress or silent)
-        trust = _fitted(held, asked, vectors, keypoints, verifier, within, candidates, progress or silent)
-        return replace(trust, facts={**trust.facts, "photos changed": describe is not None})
+        vectors, keypoints, cut = _changed(held, asked.rows, describe, verifier, seed, progress or silent)
+        photos = _Photos(vectors, keypoints, _cameras(held, asked.rows, keypoints, cut))
+        answers = _asked(held, asked, photos, verifier, within, candidates, progress or silent)
+        poses = _pose_facts(held, asked, photos, answers, within, progress or silent)
+        trust = _fitted(held, asked, answers, within)
+        trust = replace(trust, facts={**trust.facts, "photos changed": describe is not None})
     except CannotCalibrateError as error:
-        return model_trust(model, str(error))
+        trust = model_trust(model, str(error))
+    return replace(trust, facts={**trust.facts, **poses})
 
 
 def model_trust(model: PlaceNet, reason: str) -> Trust:
@@ -250,14 +257,16 @@ def _changed(
     verifier: Verifier | None,
     seed: int,
     tell: Progress,
-) -> tuple[NDArray[Any], list[Keypoints | None]]:
-    """Vectors and keypoints of the photos to ask: in other light and cut differently where `describe` is given.
+) -> tuple[NDArray[Any], list[Keypoints | None], NDArray[np.float32]]:
+    """Vectors and keypoints of the photos to ask, in other light and cut differently where `describe` is given; and
+    (n, 4) how they were cut, as `Augmentation` tells it.
 
     A photo that cannot be read any more is asked as the map holds it.
     """
     vectors, keypoints = np.array(held.vectors[rows]), [held.keypoints(int(row)) for row in rows]
+    cut = np.tile(np.array([1, 1, 0, 0], dtype=np.float32), (len(rows), 1))
     if describe is None:
-        return vectors, keypoints
+        return vectors, keypoints, cut
     changes = draw_augmentation(seed, 0, len(rows), STRENGTH, CROP)
 
     def look(number: int, path: Path) -> tuple[NDArray[Any], Keypoints | None] | None:
@@ -274,28 +283,54 @@ def _changed(
         for number, looked in enumerate(pool.map(look, range(len(paths)), paths)):
             if looked is not None:
                 vectors[number], keypoints[number] = looked
+                cut[number] = changes.crop[number]
             tick(1)
-    return vectors, keypoints
+    return vectors, keypoints, cut
 
 
-def _fitted(
+def _cameras(
+    held: Held, rows: Rows, keypoints: Sequence[Keypoints | None], cut: NDArray[np.float32]
+) -> list[Camera | None]:
+    """Of the photos to ask, as they were cut."""
+    found: list[Camera | None] = []
+    for row, photo, (wide, tall, right, down) in zip(rows, keypoints, cut.tolist(), strict=True):
+        lens = None if photo is None else camera_of(held.places.table, int(row), photo.size)
+        found.append(None if lens is None else lens.cut((wide, right), (tall, down)))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Photos:
+    """As they are asked."""
+
+    vectors: NDArray[Any]
+    keypoints: list[Keypoints | None]
+    cameras: list[Camera | None]
+
+
+def _asked(
     held: Held,
     asked: _Questions,
-    vectors: NDArray[Any],
-    keypoints: Sequence[Keypoints | None],
+    photos: _Photos,
     verifier: Verifier | None,
     within: float,
     candidates: int,
     tell: Progress,
-) -> Trust:
-    here = held.places.positions[asked.rows, :2]
+) -> tuple[Asked, Asked]:
+    """The answers to the photos as they are, and with their surroundings taken out."""
     how: dict[str, Any] = {
         "within": within,
         "candidates": candidates,
-        "tick": counting(tell, "asking itself", 2 * len(here)),
+        "tick": counting(tell, "asking itself", 2 * len(asked.rows)),
     }
-    inside = ask(held, vectors, keypoints, verifier, excluded=asked.left_out, **how)
-    outside = ask(held, vectors, keypoints, verifier, excluded=asked.surroundings, **how)
+    given = photos.vectors, photos.keypoints, verifier
+    inside = ask(held, *given, excluded=asked.left_out, **how)
+    return inside, ask(held, *given, excluded=asked.surroundings, **how)
+
+
+def _fitted(held: Held, asked: _Questions, answers: tuple[Asked, Asked], within: float) -> Trust:
+    here = held.places.positions[asked.rows, :2]
+    inside, outside = answers
     cells = np.floor(here / (2 * within)).astype(np.int64)
     place = np.unique(cells, axis=0, return_inverse=True)[1].reshape(-1)
     evidence, right, known, groups, errors = [], [], [], [], np.zeros(0)
@@ -319,3 +354,22 @@ def _fitted(
             "median error [m]": float(np.median(errors)) if len(errors) else None,
         },
     )
+
+
+def _pose_facts(
+    held: Held,
+    asked: _Questions,
+    photos: _Photos,
+    answers: tuple[Asked, Asked],
+    within: float,
+    tell: Progress,
+) -> dict[str, Any]:
+    """How good the poses of a map are that gives some."""
+    if not getattr(held, "known_points", None):
+        return {}
+    from samespot.maps.posing import POSE_TURNED, POSE_WITHIN, Poser, calibrate_poses
+
+    ways, limits = [one.candidates for one in answers], (POSE_WITHIN * within, POSE_TURNED)
+    given = asked.rows.tolist(), photos.keypoints, photos.cameras
+    poser = Poser.of(held, None, limits)  # type: ignore[arg-type]
+    return {"poses": calibrate_poses(poser, *given, ways, limits, tell)}

@@ -44,6 +44,7 @@ from samespot.maps.contents import (
 )
 from samespot.maps.engines.engine import asked_for, drop_unneeded, is_sound, make_engine, refuse_unreachable
 from samespot.maps.folder import FORMAT, ROW, Generation
+from samespot.maps.geometry import Kind, kind_for, write_points
 from samespot.maps.looking import Look, Looking, Vectors, finite, looks
 from samespot.maps.options import ContentOptions, EngineOptions, KeptOptions, MapOptions
 from samespot.maps.segments import KEY, Described, Segment, bytes_by_array, read_array, write_segment
@@ -289,6 +290,8 @@ class _Work:
         told = f"{contents.digest()} {self.recipe} {kept} {self.model['name']}"
         if self.engine.engine != "exact":
             told += f" {self.engine.to_dict()}"
+        if kind := self._kind(contents)[0]:
+            told += f" {kind}"
         return hashlib.sha256(told.encode()).hexdigest()
 
     def _gone(self, contents: Contents) -> int:
@@ -318,7 +321,10 @@ class _Work:
             vectors = np.load(here / files.VECTORS, mmap_mode="r", allow_pickle=False)
             return make_engine(self.engine, self.folder, here, vectors, contents.places, self.tell)
 
-        written, whitening, engine = files.write_generation(
+        def lift(here: Path) -> dict[str, Any]:
+            return self._lifted(here, contents, rows, segments)
+
+        written, whitening, geometry, engine = files.write_generation(
             self.folder,
             number,
             contents.places.table,
@@ -327,6 +333,7 @@ class _Work:
             self.model["digest"],
             contents.left_out,
             fill,
+            lift,
             equip,
         )
         width = int(self.net.descriptor_size)
@@ -341,6 +348,7 @@ class _Work:
             "plain_dims": width,
             "whitening": None if whitening is None else whitening.to_dict(),
             "verifier": self.verifier_facts,
+            "geometry": geometry,
             "engine": engine,
             "within": self.settings.within,
             "bytes_per_photo": _bytes_per_photo(segments, dims),
@@ -356,6 +364,29 @@ class _Work:
         files.sweep(self.folder)
         drop_unneeded(self.folder)
         return files.mapped(self.folder, meta)
+
+    def _kind(self, contents: Contents) -> tuple[Kind | None, str]:
+        return kind_for(self.settings.geometry, contents.places, self.verifier is not None)
+
+    def _lifted(
+        self, here: Path, contents: Contents, rows: NDArray[Any], segments: Sequence[Path]
+    ) -> dict[str, Any]:
+        """What is known of the keypoints in space."""
+        kind, why = self._kind(contents)
+        if kind is None or self.verifier is None:
+            return {"kind": None, "why": why}
+        held = [Segment(path) for path in segments]
+        roots = {part.source.id: Path(part.source.root) for part in contents.parts}
+        return write_points(
+            kind,
+            here,
+            contents.places,
+            [roots[int(source)] for source in contents.source],
+            lambda row: held[rows[row]["segment"]].keypoints(int(rows[row]["row"])),
+            self.verifier.matched,
+            None if self.old is None else self.old.known_points,
+            self.tell,
+        )
 
     def _trusted(self, meta: dict[str, Any], contents: Contents, rows: NDArray[Any]) -> dict[str, Any]:
         """The calibration. That of before stays while only a few photos changed since: asking takes a minute."""

@@ -6,6 +6,7 @@
                                     rows.npy         where each photo lies: segment, row, source, key
                                     vectors.npy      (n, dims) float16 unit rows: what is searched
                                     whitening.safetensors   where they are whitened
+                                    points.npy, …    keypoints in space, where they are known (`maps.geometry`)
                                     left_out.json    the photos that are not in the map, and why
                                     segments.json, model.json   the segments and the network that it needs
                                     engine.json      what finds the nearest vectors (`samespot.maps.engines`)
@@ -24,6 +25,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from samespot.errors import InputError
 from samespot.files import disk_errors, locked, read_json, whole_folder, write_json
+from samespot.maps.geometry import Points
 from samespot.maps.segments import KEY, SUFFIX, Segment, read_array
 from samespot.matching.keypoints import Keypoints
 from samespot.places.table import Places
@@ -92,6 +95,16 @@ class Generation:
             mine = wanted["segment"] == number
             found[mine] = self.segments[number].descriptors[wanted["row"][mine]]
         return found
+
+    @cached_property
+    def known_points(self) -> Points | None:
+        """Keypoints in space; None where the map does not know them."""
+        here = generation_folder(self.folder, self.number)
+        return Points(here) if (self.meta.get("geometry") or {}).get("kind") else None
+
+    def points(self, row: int) -> NDArray[np.float32] | None:
+        """(n, 3) keypoints of a photo in the coordinates of its camera; None where the map does not know them."""
+        return None if self.known_points is None else self.known_points(row)
 
     def left_out(self) -> dict[int, dict[str, str]]:
         """Photos that are not in the map: by source, name and reason."""
@@ -282,12 +295,15 @@ def write_generation(
     model: str,
     left_out: Mapping[int, Mapping[str, str]],
     fill: Callable[[Path], Whitening | None],
+    lift: Callable[[Path], dict[str, Any]],
     equip: Callable[[Path], dict[str, Any]],
-) -> tuple[dict[str, int], Whitening | None, dict[str, Any]]:
-    """Write a generation that nothing points to yet; returns the bytes of its files, its whitening, and its engine.
+) -> tuple[dict[str, int], Whitening | None, dict[str, Any], dict[str, Any]]:
+    """Write a generation that nothing points to yet; returns the bytes of its files, its whitening, and what is told of
+    its geometry and its engine.
 
     model: digest of the network
     fill: writes the vectors to the path it is given and returns the whitening that they are of.
+    lift: writes what is known of the keypoints in space, and tells of it.
     equip: makes what finds the nearest of them, in the folder or elsewhere, and tells of it; its file is not among
     those without which there is no map.
     """
@@ -301,13 +317,14 @@ def write_generation(
         whitening = fill(scratch / VECTORS)
         if whitening is not None:
             whitening.save(scratch / WHITENING)
+        geometry = lift(scratch)
         engine = equip(scratch)
         write_json(scratch / OWN_ENGINE, engine)
         for path in scratch.iterdir():
             with path.open("rb") as file:
                 os.fsync(file.fileno())
     needed = [path for path in sorted(here.iterdir()) if path.name != engine.get("file")]
-    return {path.name: path.stat().st_size for path in needed}, whitening, engine
+    return {path.name: path.stat().st_size for path in needed}, whitening, geometry, engine
 
 
 def switch(folder: Path, meta: Mapping[str, Any]) -> None:

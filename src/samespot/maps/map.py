@@ -27,6 +27,7 @@ from samespot.maps.limits import Columns, Limits, limits_of
 from samespot.maps.looking import Vectors
 from samespot.maps.options import LocateOptions, TrackOptions
 from samespot.maps.own_model import load_own
+from samespot.maps.posing import POSE_TURNED, POSE_WITHIN, Poser
 from samespot.maps.questions import Question, questions
 from samespot.maps.track import Follower, Moment, Steps, distinct_places, smoothed
 from samespot.maps.trust import Trust
@@ -34,7 +35,10 @@ from samespot.matching.keypoints import Keypoints
 from samespot.matching.verification import Agreement, Verifier, verifier_named
 from samespot.model.network import PlaceNet
 from samespot.options import split
+from samespot.places.camera import Camera, parse_camera
+from samespot.places.exif import exif_camera
 from samespot.places.geodesy import to_degrees
+from samespot.poses.absolute import NoPose
 from samespot.retrieval.describe import describer_for
 
 IN_MEMORY = 500_000  # photos whose descriptors are held as float32, for speed
@@ -53,6 +57,7 @@ class Seen:
 
     vector: NDArray[np.float32]  # (dims,) whitened
     keypoints: Keypoints | None = None  # None: not to be verified
+    camera: Camera | None = None  # as far as EXIF tells
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +167,8 @@ class Map:
     def look(self, photo: Any, *, verify: bool = True, named: str = "the photo") -> Seen:
         """A photo as this map compares it."""
         image = as_image(photo, named)
-        return Seen(self._describe(image), self.keypoints(image) if verify else None)
+        camera = exif_camera(photo) if verify and self.gives_poses else None
+        return Seen(self._describe(image), self.keypoints(image) if verify else None, camera)
 
     def vectors(self, images: Sequence[Tensor]) -> NDArray[np.float32]:
         """(n, dims) what the map is searched by, of decoded photos, uint8 RGB (3, h, w): for `Seen`."""
@@ -240,7 +246,19 @@ class Map:
             outside=asked.outside,
             calibration=self.trust.source,
             typical_error=self.trust.facts.get("median error [m]"),
+            **(self._pose(looked.seen, found, asked) if asked.pose else {}),
         )
+
+    def _pose(self, seen: Seen, found: Candidates, asked: LocateOptions) -> dict[str, Any]:
+        """`pose`, or `no_pose`: why there is none."""
+        if self._poser is None or seen.keypoints is None:
+            why = (self.meta.get("geometry") or {}).get("why", "it keeps nothing of them")
+            return {"no_pose": f"this map does not know its keypoints in space: {why}"}
+        camera = seen.camera if asked.camera is None else parse_camera(asked.camera)
+        solved = self._poser.solve(seen.keypoints, found, camera, asked.pose_from)
+        if isinstance(solved, NoPose):
+            return {"no_pose": solved.why}
+        return {"pose": self._poser.told(solved, seen.keypoints, found, camera is None, asked.pose_from)}
 
     def _enough(self, seen: Seen, asked: LocateOptions) -> float:
         """The probability from which on a place counts as found."""
@@ -351,6 +369,18 @@ class Map:
         kept = self.generation.vectors
         held = np.asarray(kept, dtype=np.float32) if len(kept) <= IN_MEMORY else kept
         return Exact(held, str(self.device))
+
+    @property
+    def gives_poses(self) -> bool:
+        """Whether the map knows its keypoints in space, so that `locate` can tell 6DOF poses."""
+        return bool((self.meta.get("geometry") or {}).get("kind"))
+
+    @cached_property
+    def _poser(self) -> Poser | None:
+        if not self.gives_poses:
+            return None
+        limits = POSE_WITHIN * self.within, POSE_TURNED
+        return Poser.of(self.generation, self.trust.facts.get("poses"), limits)
 
     @cached_property
     def _columns(self) -> Columns:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from samespot.errors import InputError
 from samespot.images.options import DeviceOptions
 from samespot.maps.filters import FilterOptions
 from samespot.options import Options, ineffective, option
@@ -13,8 +14,9 @@ from samespot.whitening.recipe import AUTO_DIMS
 
 FASTEST, LONGEST = 1e5, 1e7  # [m/s], [s] between two photos: beyond these, numbers become too large
 PANEL, ENGINE = "What the map keeps", "What finds the nearest photos"
-_ASKED, SEQUENCES = "How it is asked", "Sequences"
+_ASKED, SEQUENCES, POSES = "How it is asked", "Sequences", "Poses"
 Whiten = Literal["auto", "map", "model", "none"]
+Geometry = Literal["auto", "depth", "triangulate", "none"]
 Matcher = Literal["xfeat", "aliked"]  # as in samespot.matching.verification
 EngineName = Literal["exact", "hnsw", "ivfpq", "milvus"]
 MilvusIndex = Literal["flat", "hnsw"]
@@ -48,6 +50,12 @@ class KeptOptions(Options):
     )
     matcher: Matcher = option("xfeat", "Local features to keep.", panel=PANEL)
     keypoints: int = option(512, "Local features of a photo, at most.", least=16, most=8192, panel=PANEL)
+    geometry: Geometry = option(
+        "auto",
+        "Where keypoints lie in space, for 6DOF poses: from depth images, or from photos of known pose (triangulate)."
+        " auto: whichever the photos allow.",
+        panel=PANEL,
+    )
     thumbnail: int = option(
         192, "Longer side of the small pictures that answers show [pixels].", least=16, most=1024, panel=PANEL
     )
@@ -58,7 +66,7 @@ class KeptOptions(Options):
     def refuse_ineffective(self, typed: set[str]) -> None:
         super().refuse_ineffective(typed)
         if not self.verify:
-            ineffective(typed, ("matcher", "keypoints"), "with `verify=False`")
+            ineffective(typed, ("matcher", "keypoints", "geometry"), "with `verify=False`")
 
 
 @dataclass(frozen=True)
@@ -142,6 +150,21 @@ class LocateOptions(FilterOptions):
         default="not asked for",
     )
     verify: bool = option(True, "Compare local features, where the map keeps them.", panel=_ASKED)
+    pose: bool = option(
+        False,
+        "Tell the 6DOF pose of the camera, where the map knows its keypoints in space.",
+        switch=True,
+        panel=POSES,
+    )
+    camera: str | None = option(
+        None,
+        "The camera of the photos: width,height,fx,fy,cx,cy [pixels], and k1,k2,p1,p2 where the lens distorts.",
+        default="from EXIF, or its focal length is estimated",
+        panel=POSES,
+    )
+    pose_from: int = option(
+        10, "Photos of the map that a pose is solved from.", least=1, most=100, panel=POSES
+    )
     pairs: bool = option(
         False, "Tell which points of photo and match are the same, in json.", switch=True, panel=_ASKED
     )
@@ -150,6 +173,10 @@ class LocateOptions(FilterOptions):
         super().refuse_ineffective(typed)
         if self.precision is not None:
             ineffective(typed, ("at_least",), "with `precision`")
+        if not self.pose:
+            ineffective(typed, ("camera", "pose_from"), "without `pose`")
+        elif not self.verify:
+            raise InputError("`pose` compares local features; leave `verify` on")
 
 
 @dataclass(frozen=True)

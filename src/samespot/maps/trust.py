@@ -1,8 +1,7 @@
 """How far to trust an answer: from the evidence for it to the probability that it is right.
 
-A model with few numbers, so that some hundred questions are enough to fit it: the log odds are a sum of one rising
-curve for each kind of evidence, piecewise linear and never falling, pulled towards zero. Better evidence therefore
-never makes an answer less likely. Answers that were verified and answers that were not have a model each.
+The log odds are a sum of rising curves of the evidence (`samespot.statistics.rising`): better evidence never makes an
+answer less likely. Answers that were verified and answers that were not have a model each.
 
 The questions that it is fitted on contain some share of photos that are not in the map. Asked with another share,
 the odds are moved as Bayes says: the answers to photos outside are all wrong, and there are more or fewer of them.
@@ -21,6 +20,8 @@ from samespot.errors import InputError
 from samespot.maps.evidence import EVIDENCE
 from samespot.statistics.intervals import wilson
 from samespot.statistics.reliability import reliability
+from samespot.statistics.rising import Rising
+from samespot.statistics.rising import probability as probability_of
 
 FORMAT = 1
 PRIOR_OUTSIDE = 0.5
@@ -32,9 +33,6 @@ COUNTS = ("right", "wrong", "strangers")
 # What the curves look at. How far descriptors are apart, and how many inliers photos have by chance, changes with the
 # light; what changes less is how an answer compares with what lies elsewhere.
 LOOKED_AT = {"verified": ("ratio", "spread", "contrast"), "unverified": ("ratio", "spread")}
-_RIDGE = 1.0  # how much a curve is pulled towards zero, in questions
-_SURE = 40.0  # log odds beyond this are not told apart
-_BENDS = (0.02, 0.25, 0.5, 0.75, 0.98)  # quantiles of the evidence at which a curve may bend
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
@@ -45,18 +43,13 @@ class CannotCalibrateError(InputError):
 
 @dataclass(frozen=True)
 class Curves:
-    """Log odds of being right: `start` plus a rising curve of each of some numbers (`goodness`)."""
+    """Log odds of being right, by rising curves of some of the evidence (`goodness`)."""
 
     columns: tuple[str, ...]  # of the evidence
-    knots: tuple[Floats, ...]  # of each column, ascending
-    slopes: tuple[Floats, ...]  # of each column, how far it rises between one knot and the next; none below 0
-    start: float
+    rising: Rising
 
     def __call__(self, evidence: Floats) -> Floats:
-        total = np.full(len(evidence), self.start)
-        for column, knots, slopes in zip(self.columns, self.knots, self.slopes, strict=True):
-            total += _ramps(goodness(evidence, column), knots) @ slopes
-        return total
+        return self.rising(_looked_at(evidence, self.columns))
 
 
 @dataclass(frozen=True)
@@ -118,7 +111,7 @@ class Kind:
         enough = np.flatnonzero(above & (count >= LEAST) & (good >= precision * given))
         if not len(enough):
             return None
-        return float(_probability(at[enough[0]] + self.moved(prior_outside)))
+        return float(probability_of(at[enough[0]] + self.moved(prior_outside)))
 
 
 @dataclass(frozen=True)
@@ -170,7 +163,7 @@ class Trust:
                 kind = self._kind(is_verified)
                 odds[rows] = kind.curves(values[rows]) + kind.moved(prior_outside)
         odds[~np.isfinite(values[:, 0])] = -np.inf  # nothing was found
-        found: Floats = _probability(odds)
+        found: Floats = probability_of(odds)
         return found
 
     def threshold(
@@ -275,10 +268,6 @@ def _refuse_no_share(prior_outside: float) -> None:
         raise InputError(f"a share of {prior_outside:g} photos outside the map is none; give 0 to 1")
 
 
-def _probability(odds: Any) -> Any:
-    return 1.0 / (1.0 + np.exp(-np.clip(odds, -_SURE, _SURE)))
-
-
 def _verified(values: Floats) -> Bools:
     verified: Bools = ~np.isnan(values[:, EVIDENCE.index("contrast")])
     return verified
@@ -300,7 +289,7 @@ def _fit_kind(name: str, values: Floats, truth: Bools, known: Bools, groups: NDA
     columns = LOOKED_AT[name]
     curves, held_out = _fit_curves(values, truth, columns), _held_out(values, truth, columns, groups)
     parts = [held_out[part] for part in (truth, known & ~truth, ~known)]
-    said = report(_probability(held_out), truth, known)
+    said = report(probability_of(held_out), truth, known)
     right, wrong, strangers = (len(part) for part in parts)
     return Kind(curves, right, wrong, strangers, (_drawn(parts[0]), _drawn(parts[1]), _drawn(parts[2])), said)
 
@@ -322,52 +311,27 @@ def _held_out(values: Floats, truth: Bools, columns: tuple[str, ...], groups: ND
     return found
 
 
-def _ramps(values: Floats, knots: Floats) -> Floats:
-    """(n, k - 1) how far each value has come between one knot and the next, in [0, 1]."""
-    ramps: Floats = np.clip((values[:, None] - knots[:-1]) / np.diff(knots), 0.0, 1.0)
-    return ramps
-
-
 def _fit_curves(values: Floats, truth: Bools, columns: tuple[str, ...], least: int = LEAST) -> Curves:
     """The most likely curves that never fall, with a pull towards flat ones."""
-    from scipy.optimize import minimize
-
     rights, wrongs = int(truth.sum()), int((~truth).sum())
     if min(rights, wrongs) < least:
         raise CannotCalibrateError(
             f"{len(truth)} questions had {rights} right and {wrongs} wrong answers, and a calibration needs {least}"
             " of each"
         )
-    numbers = [goodness(values, column) for column in columns]
-    knots = tuple(_knots(column) for column in numbers)
-    ramps = [_ramps(column, at) for column, at in zip(numbers, knots, strict=True)]
-    design = np.hstack([np.ones((len(values), 1)), *ramps])
-    sign = np.where(truth, 1.0, -1.0)
-
-    def loss(weights: Floats) -> tuple[float, Floats]:
-        odds, rest = sign * (design @ weights), weights[1:]
-        slope = -(sign * _probability(-odds)) @ design
-        slope[1:] += _RIDGE * rest
-        return float(np.logaddexp(0.0, -odds).sum() + 0.5 * _RIDGE * rest @ rest), slope
-
-    free = [(None, None)] + [(0.0, None)] * (design.shape[1] - 1)
-    found = minimize(loss, np.zeros(design.shape[1]), jac=True, bounds=free, method="L-BFGS-B").x
-    ends = np.cumsum([len(at) - 1 for at in knots])[:-1]
-    return Curves(columns, knots, tuple(np.split(found[1:], ends)), float(found[0]))
+    return Curves(columns, Rising.fit(_looked_at(values, columns), truth))
 
 
-def _knots(values: Floats) -> Floats:
-    at: Floats = np.unique(np.quantile(values, _BENDS))
-    return at if len(at) > 1 else np.array([at[0], at[0] + 1.0])
+def _looked_at(evidence: Floats, columns: tuple[str, ...]) -> Floats:
+    """(n, c)"""
+    return np.stack([goodness(evidence, column) for column in columns], axis=1)
 
 
 def _kind_facts(kind: Kind) -> dict[str, Any]:
     curves = kind.curves
     return {
         "columns": list(curves.columns),
-        "knots": [knots.tolist() for knots in curves.knots],
-        "slopes": [slopes.tolist() for slopes in curves.slopes],
-        "start": curves.start,
+        **curves.rising.to_dict(),
         **{name: getattr(kind, name) for name in COUNTS},
         "odds": [np.round(part, 3).tolist() for part in kind.odds],
         "reliability": dict(kind.reliability),
@@ -375,16 +339,10 @@ def _kind_facts(kind: Kind) -> dict[str, Any]:
 
 
 def _read_kind(said: Mapping[str, Any]) -> Kind:
-    knots, slopes = (
-        tuple(np.array(one, dtype=np.float64) for one in said[name]) for name in ("knots", "slopes")
-    )
-    columns = tuple(str(name) for name in said["columns"])
-    if not len(columns) == len(knots) == len(slopes) or not set(columns) <= set(EVIDENCE):
+    columns, rising = tuple(str(name) for name in said["columns"]), Rising.from_dict(said)
+    if len(columns) != len(rising.knots) or not set(columns) <= set(EVIDENCE):
         raise ValueError("its curves are not of the evidence")
-    for at, rise in zip(knots, slopes, strict=True):
-        if len(at) != len(rise) + 1 or not (np.diff(at) > 0).all() or not (rise >= 0).all():
-            raise ValueError("its curves do not rise")
     right, wrong, strangers = (int(said[name]) for name in COUNTS)
     first, second, third = (np.sort(np.array(part, dtype=np.float64)) for part in said["odds"])
-    curves = Curves(columns, knots, slopes, float(said["start"]))
+    curves = Curves(columns, rising)
     return Kind(curves, right, wrong, strangers, (first, second, third), dict(said["reliability"]))

@@ -56,9 +56,9 @@ class AlikedVerifier:
         return Keypoints.pack(xy, descriptors, (int(height), int(width)))
 
     def verify(self, query: Keypoints, candidates: Sequence[Keypoints]) -> list[Agreement]:
-        return self._geometry.agreements(query, candidates, lambda one: self._matched(query, one))
+        return self._geometry.agreements(query, candidates, lambda one: self.matched(query, one))
 
-    def _matched(self, query: Keypoints, candidate: Keypoints) -> Pairs:
+    def matched(self, query: Keypoints, candidate: Keypoints) -> Pairs:
         if 0 in (len(query), len(candidate)):
             return np.zeros((0, 2), dtype=np.int64)
         with torch.inference_mode(), torch.autocast(self.device.type, enabled=False):

@@ -51,6 +51,7 @@ class Agreement:
 
     pairs: Pairs  # that one geometry explains
     area: float  # of the query photo that the explained keypoints cover
+    matched: Pairs  # all that look the same, of which those are some
 
     @property
     def inliers(self) -> int:
@@ -76,6 +77,9 @@ class Verifier(Protocol):
 
     def extract(self, image: Tensor) -> Keypoints:
         """Of a photo of any size: uint8 RGB (3, h, w), upright."""
+
+    def matched(self, query: Keypoints, candidate: Keypoints) -> Pairs:
+        """Keypoints that look the same."""
 
     def verify(self, query: Keypoints, candidates: Sequence[Keypoints]) -> list[Agreement]:
         """One answer for each candidate; the same every time."""
@@ -144,6 +148,9 @@ class XFeatVerifier:
         xy, descriptors = found["keypoints"].cpu().numpy(), found["descriptors"].cpu().numpy()
         return Keypoints.pack(xy, descriptors, (int(height), int(width)))
 
+    def matched(self, query: Keypoints, candidate: Keypoints) -> Pairs:
+        return mutual_pairs(query.unit(), candidate.unit())
+
     def verify(self, query: Keypoints, candidates: Sequence[Keypoints]) -> list[Agreement]:
         asked = query.unit()
         return self._geometry.agreements(query, candidates, lambda one: mutual_pairs(asked, one.unit()))
@@ -182,8 +189,9 @@ class Geometry:
         """What the geometry leaves of the pairs that `matched` finds with each candidate; in threads."""
 
         def agreement(candidate: Keypoints) -> Agreement:
-            kept = self.explained(query, candidate, matched(candidate))
-            return Agreement(kept, covered(query, kept[:, 0]))
+            pairs = matched(candidate)
+            kept = self.explained(query, candidate, pairs)
+            return Agreement(kept, covered(query, kept[:, 0]), pairs)
 
         # each thread has one of the cores; one at a time, since the limit is the whole process's
         with self._alone, self._blas.limit(limits=1, user_api="blas"):

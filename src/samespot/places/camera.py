@@ -41,11 +41,21 @@ class Camera:
         """(3, 3) calibration matrix: camera coordinates to homogeneous pixels."""
         return np.array([[self.fx, 0.0, self.cx], [0.0, self.fy, self.cy], [0.0, 0.0, 1.0]])
 
+    @property
+    def view(self) -> float:
+        """[deg] that the width shows, if the lens does not distort."""
+        return math.degrees(2.0 * math.atan(0.5 * self.width / self.fx))
+
     @classmethod
     def of_view(cls, width: int, height: int, fov: float) -> Camera:
         """A pinhole with square pixels. fov: [deg] that the width shows."""
         focal = 0.5 * width / math.tan(0.5 * math.radians(fov))
         return cls(width, height, focal, focal, 0.5 * width, 0.5 * height)
+
+    @classmethod
+    def of_longer(cls, width: int, height: int, fov: float) -> Camera:
+        """The same. fov: [deg] that the longer side shows."""
+        return cls.of_focal(width, height, 0.5 * max(width, height) / math.tan(0.5 * math.radians(fov)))
 
     @classmethod
     def of_focal(cls, width: int, height: int, focal: float) -> Camera:
@@ -58,6 +68,14 @@ class Camera:
         return Camera(
             width, height, self.fx * x, self.fy * y, self.cx * x, self.cy * y, distortion=self.distortion
         )
+
+    def cut(self, across: tuple[float, float], along: tuple[float, float]) -> Camera:
+        """The same for a part of the photo that was enlarged to the whole: its size and the shift of its middle, across
+        and along the photo, as shares of half the photo."""
+        (wide, right), (tall, down) = across, along
+        cx = 0.5 * self.width * ((2.0 * self.cx / self.width - 1.0 - right) / wide + 1.0)
+        cy = 0.5 * self.height * ((2.0 * self.cy / self.height - 1.0 - down) / tall + 1.0)
+        return Camera(self.width, self.height, self.fx / wide, self.fy / tall, cx, cy, self.distortion)
 
     def pixels(self, points: ArrayLike) -> Floats:
         """(n, 2) where points (n, 3) in camera coordinates are seen; NaN for what lies behind the camera."""

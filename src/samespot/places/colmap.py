@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samespot.errors import InputError
-from samespot.places.camera import Camera
+from samespot.places.camera import CAMERA, DISTORTION, Camera
 from samespot.places.catalogue import MissingImages
 from samespot.places.pose import PoseFrame, inverse_poses, not_unit, pose_columns, rotation_matrices
 from samespot.places.pose_files import open_text
@@ -134,6 +134,7 @@ def read(
         "image": [f"{folder}/{name}" if folder not in ("", ".") else name for name in model.names],
         **pose_columns(model.centres, model.quaternions, frame),
         "camera_id": model.camera_ids,
+        **_camera_columns(model.camera_ids, lenses),
     }
     panoramas = [i for i, lens in lenses.items() if lens.model == PANORAMA]
     if panoramas:
@@ -256,6 +257,24 @@ def _pinhole(folder: Path, camera_id: int, lens: _Lens) -> Camera:
     fx, fy = lens.parameters[0], lens.parameters[focals - 1]
     cx, cy = lens.parameters[focals : focals + 2]
     return Camera(lens.width, lens.height, fx, fy, cx, cy)
+
+
+def _camera_columns(camera_ids: Ints, lenses: dict[int, _Lens]) -> dict[str, Floats]:
+    """The columns of a table that tell the camera of each image; NaN of lenses that they cannot tell."""
+    rows = {number: _camera_row(lens) for number, lens in lenses.items()}
+    values = np.array([rows[int(number)] for number in camera_ids]).reshape(-1, len(CAMERA) + len(DISTORTION))
+    return dict(zip((*CAMERA, *DISTORTION), values.T, strict=True))
+
+
+def _camera_row(lens: _Lens) -> list[float]:
+    """Size, focal lengths, principal point, and k1, k2, p1, p2."""
+    focals, extra = next((focals, extra) for name, focals, extra in MODELS if name == lens.model)
+    bent = {"SIMPLE_RADIAL": ("k1",), "RADIAL": ("k1", "k2"), "OPENCV": DISTORTION}
+    if not focals or lens.model in FISHEYE or (extra and lens.model not in bent):
+        return [np.nan] * (len(CAMERA) + len(DISTORTION))
+    told = dict(zip(bent.get(lens.model, ()), lens.parameters[focals + 2 :], strict=True))
+    pinhole = lens.parameters[0], lens.parameters[focals - 1], *lens.parameters[focals : focals + 2]
+    return [lens.width, lens.height, *pinhole, *(told.get(name, 0.0) for name in DISTORTION)]
 
 
 def _lenses_binary(path: Path) -> dict[int, _Lens]:
