@@ -1,0 +1,1 @@
+"""Where the camera stood: 6DOF poses from matched photos."""
