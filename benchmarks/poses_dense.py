@@ -242,13 +242,12 @@ def main() -> None:
     tasks = [*(kitchen(given.kitchen) if given.kitchen else ())]
     tasks += [town(given.town, given.queries)] if given.town else []
     how = {"model": given.model, "size": list(given.size), "strides": list(given.strides), "top": given.top}
-    results = []
     for task in tasks:
-        results.append({**how, **measure(task, by, given.top)})
-        print(table(results[-1]), flush=True)
-    if given.json:
-        before = json.loads(given.json.read_text()) if given.json.is_file() else []
-        given.json.write_text(json.dumps([*before, *results], indent=2, ensure_ascii=False) + "\n")
+        found = {**how, **measure(task, by, given.top)}
+        print(table(found), flush=True)
+        if given.json:
+            before = json.loads(given.json.read_text()) if given.json.is_file() else []
+            given.json.write_text(json.dumps([*before, found], indent=2, ensure_ascii=False) + "\n")
 
 
 if __name__ == "__main__":

@@ -38,8 +38,8 @@ def test_a_shifted_copy_is_matched_by_its_shift(net, one_thread):
     off = np.abs(pairs.places - pairs.query - shift).max(axis=1)
     assert len(pairs) > 500
     assert (off < 4).mean() > 0.6  # a fine cell; what is beyond the other photo's border is matched, too
-    assert (off[:200] < 4).mean() > 0.95  # the most alike
-    assert np.median(off[:200]) < 2  # and finer than a cell
+    assert (off[:200] < 4).mean() > 0.8  # the most alike
+    assert np.median(off[:200]) < 1.8  # without positions within cells it would be 2
     assert (np.diff(pairs.cosines) <= 0).all()
 
 

@@ -21,7 +21,7 @@ from samespot.places.pose import rotation_matrices
 Floats = NDArray[np.float64]
 Photo = NDArray[np.uint8]  # (h, w, 3) RGB
 WIDTH = 320  # [px] of the pictures that are compared
-CELL, CELLS, ANGLES = 8, 3, 8  # a descriptor: 3 × 3 cells of 8 × 8 px, each a histogram of 8 directions
+CELL, CELLS, ANGLES = 4, 3, 8  # a descriptor: 3 × 3 cells of 4 × 4 px, each a histogram of 8 directions
 FILLED = 0.5  # share of a descriptor's pixels that must be drawn
 LEAST = 0.05  # share of the descriptors that must be compared for a score above 0
 BEHIND = 0.02  # a point's surroundings count as so much farther than itself: where two points of a surface compete, the
