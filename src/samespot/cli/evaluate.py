@@ -15,6 +15,7 @@ from samespot.matching.options import RerankOptions
 from samespot.model.options import ModelOptions
 from samespot.options import MOST_SEED, Options, option, split
 from samespot.places.options import SOURCE, PoseOptions, ReadOptions
+from samespot.poses.options import SolveOptions
 from samespot.retrieval.options import DescribeOptions
 
 
@@ -54,15 +55,24 @@ def describe(typed: dict[str, Any]) -> Any:
     return described.meta
 
 
-@command(app, ModelOptions, EvaluateOptions, EvaluationFigureOptions, DescribeOptions, RerankOptions)
+@command(
+    app, ModelOptions, EvaluateOptions, EvaluationFigureOptions, DescribeOptions, RerankOptions, SolveOptions
+)
 def evaluate(typed: dict[str, Any]) -> Any:
     """Measure a model by a named protocol, or on tables of your own, with confidence intervals."""
-    of_model, what, figures, how, again = split(
-        typed, ModelOptions, EvaluateOptions, EvaluationFigureOptions, DescribeOptions, RerankOptions
+    parts = (
+        ModelOptions,
+        EvaluateOptions,
+        EvaluationFigureOptions,
+        DescribeOptions,
+        RerankOptions,
+        SolveOptions,
     )
+    of_model, what, figures, how, again, posed = split(typed, *parts)
     out = what.setdefault("out", Path("evaluation"))
     asked, drawn = EvaluateOptions.of(what), EvaluationFigureOptions.of(figures)
-    further, named = (DescribeOptions.of(how), RerankOptions.of(again)), ModelOptions.of(of_model)
+    further = DescribeOptions.of(how), RerankOptions.of(again), SolveOptions.of(posed)
+    named = ModelOptions.of(of_model)
     console.refuse_absent_gpu(further[0].device)
     from samespot.cli.evaluation_screen import evaluation_tables
     from samespot.evaluation.run import run_evaluation

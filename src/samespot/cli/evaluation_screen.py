@@ -35,6 +35,7 @@ def evaluation_tables(evaluation: Evaluation) -> None:
     if any(metric.n for metric in first.metrics.values()):
         out.print("  [dim]in percent; below each its 95 % interval[/]")
         _metrics_tables("", {v.title: v.metrics for v in evaluation.variants}, "descriptor")
+        _median_poses(evaluation)
         _other_numbers(first, _counted(evaluation))
         for column, values in first.by.items():
             shown = dict(list(values.items())[:MOST_GROUPS])
@@ -82,6 +83,18 @@ def _other_numbers(variant: Variant, counted: int) -> None:
             )
 
 
+def _median_poses(evaluation: Evaluation) -> None:
+    from samespot.evaluation.outcomes import NOWHERE, median_pose
+
+    for variant in evaluation.variants:
+        if (median := median_pose(variant)) is not None:
+            metres, degrees = median
+            far = (
+                f"{100 * metres:.1f} cm" if metres < 1 else f"{metres:.1f} m" if metres < NOWHERE else "none"
+            )
+            out.print(f"  [dim]median pose error, {variant.title}:[/] {far}, {degrees:.1f}°", highlight=False)
+
+
 def _counted(evaluation: Evaluation) -> int:
     """Queries whose truth is known here and that have something to find."""
     if evaluation.protocol["truth"] == "positives":
@@ -92,7 +105,7 @@ def _counted(evaluation: Evaluation) -> int:
 def _telling(evaluation: Evaluation) -> list[Variant]:
     """The plain descriptor, and the whitened one with the best recall."""
     plain, *others = evaluation.variants
-    ranked = [v for v in others if v.metrics and v.reranked_by is None]  # the trust lines are of distances
+    ranked = [v for v in others if v.metrics and v.as_found]  # the trust lines are of distances
     best = max(ranked, key=lambda v: next(iter(v.metrics.values())).value, default=None)
     return [plain] if best is None else [plain, best]
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from samespot.errors import InputError
+from samespot.evaluation.case_poses import CasePosed
 from samespot.evaluation.cases import Case
 from samespot.evaluation.matches import NAME as MATCHES
 from samespot.evaluation.matches import save_matches
@@ -114,15 +115,21 @@ def _submissions(done: Evaluated, out: Path) -> tuple[list[Path], list[str]]:
             path = out / f"predictions-{file_word(descriptor)}.csv"
             files.append(write_predictions(path, told.queries, told.places, told.rows))
             notes += told.notes
-        elif protocol["truth"] == "pose":
-            files.append(_write_poses(done.cases, found, out / f"poses-{file_word(descriptor)}.txt"))
+        elif protocol["limits"]:
+            path = out / f"poses-{file_word(descriptor)}.txt"
+            files.append(_write_poses(done.cases, found, done.poses.get(descriptor), path))
     return files, notes
 
 
-def _write_poses(cases: Sequence[Case], found: Sequence[Found], path: Path) -> Path:
+def _write_poses(
+    cases: Sequence[Case], found: Sequence[Found], solved: Sequence[CasePosed] | None, path: Path
+) -> Path:
+    """Poses that were solved, or those of the best matches."""
     names, centres, turns = [], [], []
-    for case, one in zip(cases, found, strict=True):
+    for number, (case, one) in enumerate(zip(cases, found, strict=True)):
         centre, turn = pose_estimates(case, one.rows[:, 0])
+        if solved is not None:
+            centre, turn = solved[number].centres, solved[number].quaternions
         names += server_names(case)
         centres.append(centre)
         turns.append(turn)

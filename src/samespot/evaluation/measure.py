@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from samespot.errors import InputError
 from samespot.evaluation import outcomes as per_query
 from samespot.evaluation.calibration import IsotonicCalibration, predicted_overlap
+from samespot.evaluation.case_poses import CasePosed, CasePoses
 from samespot.evaluation.cases import Case
 from samespot.evaluation.pair_curve import PairCurve, descriptor_blocks, pair_curve
 from samespot.evaluation.protocol import Protocol
@@ -38,6 +40,7 @@ class Measured:
     whitenings: list[Whitening] = field(default_factory=list)
     calibrations: dict[str, IsotonicCalibration] = field(default_factory=dict)
     pair_curves: dict[str, dict[str, PairCurve]] = field(default_factory=dict)
+    poses: dict[str, list[CasePosed]] = field(default_factory=dict)  # by descriptor and case
     notes: list[str] = field(default_factory=list)
 
 
@@ -49,9 +52,11 @@ def measure(
     margin: float,
     calibrate: bool = True,
     reranking: Reranking | None = None,
+    posing: CasePoses | None = None,
     progress: Progress | None = None,
 ) -> Measured:
-    """Measure every kind of descriptor by a protocol's cases; the lists of one of them also re-ranked.
+    """Measure every kind of descriptor by a protocol's cases; the lists of one of them also re-ranked, and poses solved
+    from those of one.
 
     margin: of the loss, which turns distances into overlaps. calibrate: learn on the other set which distance means
     which overlap.
@@ -71,6 +76,8 @@ def measure(
         bench.measure(kind)
         if reranking is not None and kind.name == again:
             bench.measure_reranked(kind, reranking, tell)
+        if posing is not None and kind.name == (posing.options.pose_of or names[0]):
+            bench.measure_posed(kind, posing, tell)
     tell("evaluating", len(names), len(names))
     if reranking is not None and all(variant.reranked_by is None for variant in done.variants):
         done.notes.append(f"not re-ranked: there is no descriptor {reranking.of}")
@@ -173,6 +180,25 @@ class _Bench:
         variant = replace(kind.variant(columns, curves), reranked_by=reranking.reranker.name)
         self._add(variant, found)
 
+    def measure_posed(self, kind: Described, posing: CasePoses, tell: Progress) -> None:
+        """The poses that are solved from the same lists; nothing else."""
+        longer = self._search(kind, max(self.k, posing.options.pose_from))
+        found = [Found(one.rows[:, : self.k], one.distances[:, : self.k]) for one in longer]
+        solved = [posing(case, one.rows, tell) for case, one in zip(self.cases, longer, strict=True)]
+        off = [
+            per_query.pose_columns(case, one.centres, one.quaternions)
+            for case, one in zip(self.cases, solved, strict=True)
+        ]
+        columns = self._columns(found) | per_query.joined(off)
+        curves = threshold_curves(self.cases, found, self.labels)
+        variant = replace(kind.variant(columns, curves), posed_by=posing.name)
+        self._add(variant, found)
+        self.done.poses[variant.name] = solved
+        lost = Counter(why for one in solved for why in one.reasons if why is not None)
+        self.done.notes += [
+            f"{variant.name}: {count} queries without a pose: {why}" for why, count in lost.items()
+        ][:3]
+
     def _search(self, kind: Described, k: int) -> list[Found]:
         return [
             _padded(search(q, p, min(k, len(p)), excluded=case.excluded, device=self.kinds.device), k)
@@ -180,7 +206,7 @@ class _Bench:
         ]
 
     def _columns(self, found: Sequence[Found]) -> per_query.Columns:
-        pose = self.protocol.truth == "pose"
+        pose = bool(self.protocol.limits)
         return per_query.joined(
             [
                 per_query.outcomes(case, one, self.protocol.ks, truth, pose)

@@ -49,19 +49,28 @@ def outcomes(case: Case, found: Found, ks: Sequence[int], labels: PairLabels | N
         columns["overlap"] = overlap[:, 0].astype(np.float64)
         columns[f"ndcg@{k}"] = ndcg_at_k(overlap, ideal_gains(labels, k, case.excluded), k)
     if pose:
-        columns |= _pose_columns(case, found)
+        columns |= pose_columns(case, *pose_estimates(case, found.rows[:, 0]))
     return columns
 
 
-def _pose_columns(case: Case, found: Found) -> Columns:
+def pose_columns(case: Case, centres: NDArray[np.float64], quaternions: NDArray[np.float64]) -> Columns:
+    """How far poses (q, 3), (q, 4) are off; NaN where there is none."""
     # NaN: the pose is secret; far beyond any limit: it is known, but nothing was found
     metres, degrees = (np.where(known_poses(case), nothing, np.nan) for nothing in (NOWHERE, 180.0))
-    known = np.flatnonzero(known_poses(case) & (found.rows[:, 0] >= 0))
+    known = np.flatnonzero(known_poses(case) & np.isfinite(centres).all(axis=1))
     if len(known):
-        centres, turns = pose_estimates(case, found.rows[known, 0])
         truth = case.queries.centres[known], case.queries.quaternions[known]
-        metres[known], degrees[known] = pose_errors(centres, turns, *truth)
+        metres[known], degrees[known] = pose_errors(centres[known], quaternions[known], *truth)
     return {"metres": metres, "degrees": degrees}
+
+
+def median_pose(variant: Variant) -> tuple[float, float] | None:
+    """[m], [deg] that half of the poses are nearer than; None where no pose is known."""
+    metres = variant.outcomes.get("metres")
+    if metres is None or not np.isfinite(metres).any():
+        return None
+    known = np.isfinite(metres)
+    return float(np.median(metres[known])), float(np.median(variant.outcomes["degrees"][known]))
 
 
 def joined(parts: Sequence[Columns]) -> Columns:

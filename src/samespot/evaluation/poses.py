@@ -15,6 +15,7 @@ from samespot.evaluation.cases import Case
 
 # [m], [deg]: of the long-term visual localisation benchmark
 POSE_LIMITS = ((0.25, 2.0), (0.5, 5.0), (5.0, 10.0))
+ROOM = (0.05, 5.0)  # [m], [deg]: of 7Scenes
 NEAR_ENOUGH = "the pose of the best match lies within .25 m and 2°, .5 m and 5°, 5 m and 10° of the query's"
 NO_RECALL = "R@k is not defined here: only the best match counts, and it has a pose, not a list of positives"
 SATTLER = (

@@ -63,6 +63,7 @@ class Variant:
     outcomes: Mapping[str, NDArray[Any]]  # a column each, one value a query
     curves: Mapping[str, Any] = field(default_factory=dict)  # plain json
     reranked_by: str | None = None  # what put the lists into another order than that of the distances
+    posed_by: str | None = None  # what solved for the queries' poses, from the lists
     whitened_with: str | None = None  # name of the file, where the whitening was fitted before and elsewhere
     whitened_how: str = ""  # "damping 2" or "learned" (`whitening.damping.how_whitened`); nothing for PCA
 
@@ -77,15 +78,22 @@ class Variant:
     @property
     def name(self) -> str:
         whitened = "" if self.whitening is None else f" whitened {self.whitening}"
-        reranked = "" if self.reranked_by is None else f" re-ranked by {self.reranked_by}"
-        return f"{self.dims}{whitened}{reranked}"
+        return f"{self.dims}{whitened}{self._after(' re-ranked by', ' posed by')}"
+
+    @property
+    def as_found(self) -> bool:
+        """Whether this is about lists in the order of distances, and nothing else."""
+        return self.reranked_by is None and self.posed_by is None
+
+    def _after(self, again: str, posed: str) -> str:
+        reranked = "" if self.reranked_by is None else f"{again} {self.reranked_by}"
+        return reranked + ("" if self.posed_by is None else f"{posed} {self.posed_by}")
 
     @property
     def title(self) -> str:
         """For readers; `name` is for files. Descriptors that nothing changed are called "as described"."""
         whitened = "as described" if self.whitening is None else f"whitened {self.whitening}"
-        reranked = "" if self.reranked_by is None else f", re-ranked by {self.reranked_by}"
-        return f"{self.dims} dims, {whitened}{reranked}"
+        return f"{self.dims} dims, {whitened}{self._after(', re-ranked by', ', poses by')}"
 
 
 @dataclass(frozen=True)
@@ -187,6 +195,7 @@ def _variant_to_dict(variant: Variant) -> dict[str, Any]:
         "whitened_with": variant.whitened_with,
         "whitened_how": variant.whitened_how,
         "reranked_by": variant.reranked_by,
+        **({} if variant.posed_by is None else {"posed_by": variant.posed_by}),
         "metrics": _intervals_to_dict(variant.metrics),
         "by": {
             column: {value: _intervals_to_dict(metrics) for value, metrics in values.items()}
@@ -249,6 +258,7 @@ def _variant_from_dict(content: dict[str, Any]) -> Variant:
         outcomes={name: _column(values) for name, values in content["per_query"].items()},
         curves=content["curves"],
         reranked_by=content.get("reranked_by"),
+        posed_by=content.get("posed_by"),
         whitened_with=content.get("whitened_with"),
         whitened_how=content.get("whitened_how", ""),
     )

@@ -15,6 +15,7 @@ from typing import Any
 import samespot
 from samespot.devices import device_named
 from samespot.evaluation.calibration import IsotonicCalibration
+from samespot.evaluation.case_poses import CasePosed, CasePoses, with_limits
 from samespot.evaluation.cases import Case, sequence_descriptors
 from samespot.evaluation.folder import refuse_other, write_evaluation
 from samespot.evaluation.matches import Matches, matches_of
@@ -36,6 +37,7 @@ from samespot.options import split
 from samespot.overlap.labels import PairLabels
 from samespot.places.catalogue import as_places
 from samespot.places.table import Places
+from samespot.poses.options import SolveOptions
 from samespot.progress import Progress
 from samespot.retrieval.describe import describe
 from samespot.retrieval.descriptors import Descriptors
@@ -60,6 +62,9 @@ class Evaluated:
     whitenings: list[Whitening] = field(default_factory=list)
     calibrations: dict[str, IsotonicCalibration] = field(default_factory=dict)
     pair_curves: dict[str, dict[str, PairCurve]] = field(default_factory=dict)
+    poses: dict[str, list[CasePosed]] = field(
+        default_factory=dict
+    )  # that were solved, by descriptor and case
     files: list[Path] = field(default_factory=list)  # that were written
 
     @property
@@ -89,15 +94,14 @@ def evaluate(
     model: a network, a model or run folder, or the name of a model (see `load_model`). protocol: see
     `samespot protocols`; or give `map=`, `queries=` and what is right, such as `within="25m,40deg"`; tables are paths
     or `Places`. out: a folder for results, matches and descriptors; a second call with the same folder does not
-    describe again. options: fields of `EvaluateOptions`, `DescribeOptions` and `RerankOptions`.
+    describe again. options: fields of `EvaluateOptions`, `DescribeOptions`, `RerankOptions` and `SolveOptions`.
     """
     given = {"protocol": protocol, "out": out}
     typed = {**options, **{name: value for name, value in given.items() if value is not None}}
-    parts = split(typed, EvaluateOptions, DescribeOptions, RerankOptions)
+    parts = split(typed, EvaluateOptions, DescribeOptions, RerankOptions, SolveOptions)
     asked = EvaluateOptions.of(parts[0])
-    return run_evaluation(
-        model, asked, DescribeOptions.of(parts[1]), RerankOptions.of(parts[2]), progress=progress
-    )
+    further = DescribeOptions.of(parts[1]), RerankOptions.of(parts[2]), SolveOptions.of(parts[3])
+    return run_evaluation(model, asked, *further, progress=progress)
 
 
 def run_evaluation(
@@ -105,6 +109,7 @@ def run_evaluation(
     asked: EvaluateOptions,
     describing: DescribeOptions | None = None,
     reranked: RerankOptions | None = None,
+    posed: SolveOptions | None = None,
     *,
     cases: list[Case] | None = None,
     weights: Path | None = None,
@@ -117,6 +122,10 @@ def run_evaluation(
     net = load_model(model, weights=weights, progress=progress)
     given = _given(asked, net)  # a wrong file should show before photos are described
     protocol, cases = protocol_and_cases(asked) if cases is None else (_named(asked), cases)
+    posing = None
+    if posed is not None and posed.poses is not None:
+        protocol = with_limits(protocol, cases)
+        posing = CasePoses(posed, net, device_named(describing.device))
     facts = _model_facts(model, net)
     if asked.out is not None:
         refuse_other(asked.out, facts, _protocol_facts(protocol, asked), cases)
@@ -142,6 +151,7 @@ def run_evaluation(
             seed=asked.seed,
             progress=progress,
         ),
+        posing=posing,
         device=describing.device,
         progress=progress,
     )
@@ -162,6 +172,7 @@ def evaluate_cases(
     other: Other | None = None,
     given: Sequence[GivenWhitening] = (),
     reranking: Reranking | None = None,
+    posing: CasePoses | None = None,
     device: str = "auto",
     whiten_to_span: bool = False,
     calibrate: bool = True,
@@ -184,9 +195,10 @@ def evaluate_cases(
         facts["whitened with"] = [one.to_dict() for one in given]
     if reranking is not None:
         facts["re-ranking"] = {**reranking.to_dict(), "of": reranked_name(reranking, kinds.names())}
-    done = measure(
-        protocol, cases, kinds, margin=margin, calibrate=calibrate, reranking=reranking, progress=progress
-    )
+    how: dict[str, Any] = {"margin": margin, "calibrate": calibrate, "progress": progress}
+    if posing is not None:
+        facts["poses"] = posing.options.to_dict()
+    done = measure(protocol, cases, kinds, reranking=reranking, posing=posing, **how)
     evaluation = Evaluation(
         protocol=_protocol_facts(protocol, options),
         model=model,
@@ -209,6 +221,7 @@ def evaluate_cases(
         done.whitenings,
         done.calibrations,
         done.pair_curves,
+        done.poses,
     )
 
 

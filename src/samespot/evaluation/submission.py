@@ -212,8 +212,11 @@ def write_poses(path: str | Path, names: Sequence[str], centres: ArrayLike, quat
 
 
 def read_poses(path: str | Path) -> tuple[list[str], Floats, Floats]:
-    """Names, (n, 3) camera centres and (n, 4) camera-to-world quaternions of a pose file."""
-    rows = read_rows(Path(path), 7, POSE_LINE)
+    """Names, (n, 3) camera centres and (n, 4) camera-to-world quaternions of a pose file.
+
+    Numbers after the seven of a pose, as some programs write them, are passed over.
+    """
+    rows = read_rows(Path(path), 7, POSE_LINE, more=True)
     turns = unit_quaternions(rows)
     repeated = _first_repeated(rows.names)
     if repeated is not None:

@@ -50,7 +50,9 @@ def _figures(done: Evaluated, out: Path) -> list[Path]:
     evaluation, plain = done.evaluation, done.evaluation.variant()
     files = []
     again = {
-        v.title: replace(v, reranked_by=None).title for v in evaluation.variants if v.reranked_by is not None
+        v.title: replace(v, reranked_by=None, posed_by=None).title
+        for v in evaluation.variants
+        if not v.as_found
     }
     recalls = {v.title: _recalls(v) for v in evaluation.variants}
     if recalls[plain.title]:
@@ -98,7 +100,7 @@ def _over_dims(evaluation: Evaluation) -> dict[str, dict[int, dict[int, Interval
     """Whitening in words -> dims -> recalls; only where there is more than one size."""
     found: dict[str, dict[int, dict[int, Interval]]] = {}
     for variant in evaluation.variants:
-        if variant.whitening is not None and variant.reranked_by is None:
+        if variant.whitening is not None and variant.as_found:
             found.setdefault(f"whitened {variant.whitening}", {})[variant.dims] = _recalls(variant)
     return {name: sizes for name, sizes in found.items() if len(sizes) > 1}
 

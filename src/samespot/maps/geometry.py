@@ -28,7 +28,7 @@ from samespot.places.table import Places
 from samespot.progress import Progress, counting
 
 POINTS, STARTS, KEYS = "points.npy", "point_starts.npy", "point_keys.npy"
-DEPTH, DEPTH_FOV = "depth", "depth_fov"  # columns: file of the depth image, and [deg] that its width shows
+DEPTH = "depth"  # column: file of the depth image
 MOST_ALONE = 5000  # photos whose keypoints are triangulated without being asked for
 KEY = 16  # bytes
 Kind = Literal["depth", "triangulate"]
@@ -154,7 +154,7 @@ def _by_depth(
 ) -> None:
     """Fill in the points and keys of the usable photos."""
     from samespot.overlap.cloud import read_depth
-    from samespot.poses.lifting import lifted
+    from samespot.poses.lifting import depth_camera_of, lifted, pixels_of
 
     kept = {} if old is None else old.kept()
     tick = counting(tell, "reading depth", int(usable.sum()))
@@ -163,16 +163,15 @@ def _by_depth(
         assert photo is not None
         assert lens is not None
         tick(1)
-        view = float(places.table[DEPTH_FOV].iloc[row]) if DEPTH_FOV in places.table else np.nan
+        seen_by = depth_camera_of(places.table, row, lens)
         try:
             stat = path.stat()
-            told = f"{lens} {view} {path} {stat.st_size} {stat.st_mtime_ns}"
+            told = f"{lens} {seen_by} {path} {stat.st_size} {stat.st_mtime_ns}"
             key = hashlib.blake2b(photo.xy.tobytes() + told.encode(), digest_size=KEY).digest()
             if old is not None and key in kept:
                 points[row] = np.array(old(kept[key]))
             else:
-                seen_by = Camera.of_view(lens.width, lens.height, view) if 0 < view < 180 else None
-                points[row] = lifted(photo, lens, read_depth(path), seen_by)
+                points[row] = lifted(pixels_of(photo), lens, read_depth(path), seen_by)
             keys[row] = np.frombuffer(key, np.uint8)
         except (OSError, InputError):
             continue  # a photo without depth may still be found

@@ -9,6 +9,7 @@ from typing import Literal
 from samespot.errors import InputError
 from samespot.images.options import DeviceOptions
 from samespot.maps.filters import FilterOptions
+from samespot.matching.options import Matcher
 from samespot.options import Options, ineffective, option
 from samespot.whitening.recipe import AUTO_DIMS
 
@@ -17,7 +18,6 @@ PANEL, ENGINE = "What the map keeps", "What finds the nearest photos"
 _ASKED, SEQUENCES, POSES = "How it is asked", "Sequences", "Poses"
 Whiten = Literal["auto", "map", "model", "none"]
 Geometry = Literal["auto", "depth", "triangulate", "none"]
-Matcher = Literal["xfeat", "aliked"]  # as in samespot.matching.verification
 EngineName = Literal["exact", "hnsw", "ivfpq", "milvus"]
 MilvusIndex = Literal["flat", "hnsw"]
 WITHIN = 25.0  # [m] an answer is right that is no farther from the truth

@@ -15,7 +15,7 @@ from samespot.matching.keypoints import Keypoints
 from samespot.matching.verification import covered
 from samespot.places.camera import Camera
 from samespot.places.pose import angles_between, rotation_matrices
-from samespot.poses.absolute import NoPose, Sights, Solved, solve
+from samespot.poses.absolute import NoPose, Sights, Solved, sights_from, solve
 from samespot.poses.lifting import pixels_of
 from samespot.progress import Progress, counting
 from samespot.statistics.reliability import reliability
@@ -63,11 +63,8 @@ class Poser:
             points = None if agreement is None else self.held.points(int(row))
             if agreement is None or points is None:
                 continue
-            ours, theirs = agreement.matched.T
-            known = np.isfinite(points[theirs]).all(axis=1)
-            ours, there = ours[known], points[theirs[known]].astype(np.float64)
-            world = there @ self.rotations[row].T + self.centres[row]
-            parts.append(Sights(xy[ours], world, ours, np.full(len(ours), row), there[:, 2]))
+            place = self.rotations[row], self.centres[row], int(row)
+            parts.append(sights_from(xy, agreement.matched, points, *place))
         return Sights.together(parts) if parts else Sights.none()
 
     def solve(

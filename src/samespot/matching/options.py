@@ -10,6 +10,7 @@ from samespot.images.options import IMAGE_SIZE
 from samespot.options import Options, ineffective, option, parse_size
 
 PANEL = "Re-ranking"
+Matcher = Literal["xfeat", "lighterglue", "aliked", "disk"]  # local features, and what matches them
 By = Literal["patch-netvlad", "xfeat"]
 Scoring = Literal["ransac", "rapid"]
 Geometry = Literal["fundamental", "homography"]

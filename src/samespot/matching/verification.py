@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, get_args
 
 import numpy as np
 import torch
@@ -24,10 +24,9 @@ from samespot.errors import InputError
 from samespot.images.preprocess import resized
 from samespot.matching.keypoints import Keypoints
 from samespot.matching.local_features import load_xfeat, needed
-from samespot.matching.options import CELL
+from samespot.matching.options import CELL, Matcher
 from samespot.options import check_choice
 
-MATCHERS = ("xfeat", "aliked")
 KEYPOINTS = 512  # kept of a photo, at most: the surest
 LONGEST = 640  # [pixels] of the longer side that are looked at
 ENLARGED = 4.0  # times, at most: small photos show more keypoints when they are larger
@@ -89,14 +88,16 @@ def verifier_named(
     name: str = "xfeat", keypoints: int = KEYPOINTS, device: torch.device | str = "cpu"
 ) -> Verifier:
     """The verifier of that name, which keeps at most so many keypoints of a photo."""
-    check_choice("matcher", name, MATCHERS)
+    check_choice("matcher", name, get_args(Matcher))
     if keypoints < LEAST:
         raise InputError(f"{keypoints} keypoints per photo: one geometry needs {LEAST} or more")
-    if name == "aliked":
-        from samespot.matching.aliked import AlikedVerifier
+    if name == "xfeat":
+        return XFeatVerifier(keypoints, device)
+    from samespot.matching.lightglue import LighterGlueVerifier, LightGlueVerifier
 
-        return AlikedVerifier(keypoints, device)
-    return XFeatVerifier(keypoints, device)
+    if name == "lighterglue":
+        return LighterGlueVerifier(keypoints, device)
+    return LightGlueVerifier(name, keypoints, device)
 
 
 def looked_at_size(height: int, width: int) -> tuple[int, int]:

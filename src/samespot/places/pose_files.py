@@ -35,13 +35,13 @@ class NamedRows:
         return f"{self.path} line {self.lines[row]}"
 
 
-def read_rows(path: Path, count: int, form: str) -> NamedRows:
+def read_rows(path: Path, count: int, form: str, *, more: bool = False) -> NamedRows:
     """Lines of an image name and `count` numbers; blank lines and `#` comments are passed over.
 
-    `form` is how such a line looks, for the error message.
+    `form` is how such a line looks, for the error message. more: what follows the numbers is passed over, too.
     """
     with open_text(path) as file:
-        return parse_rows(path, enumerate(file, start=1), count, form)
+        return parse_rows(path, enumerate(file, start=1), count, form, more=more)
 
 
 def read_names(path: Path) -> list[str]:
@@ -50,12 +50,15 @@ def read_names(path: Path) -> list[str]:
         return [line.split()[0] for line in file if _has_content(line)]
 
 
-def parse_rows(path: Path, numbered: Iterable[tuple[int, str]], count: int, form: str) -> NamedRows:
+def parse_rows(
+    path: Path, numbered: Iterable[tuple[int, str]], count: int, form: str, *, more: bool = False
+) -> NamedRows:
     names, fields, lines = [], [], []
     for number, line in numbered:
         if not _has_content(line):
             continue
         name, *rest = line.split()
+        rest = rest[:count] if more else rest
         if len(rest) != count:
             raise InputError(
                 f"{path} line {number}: {len(rest)} numbers after {name}, not {count}; expected: {form}"

@@ -62,6 +62,20 @@ class Sights:
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
+def sights_from(
+    xy: Floats, pairs: Rows, points: NDArray[np.float32], rotation: Floats, centre: Floats, candidate: int
+) -> Sights:
+    """What one map photo says about where keypoints of a photo are.
+
+    xy: (n, 2) [px] of the photo's keypoints; pairs: (k, 2) of them and of the map photo's that look the same; points:
+    those of the map photo in its camera's coordinates, NaN where not known; rotation, centre: its pose.
+    """
+    ours, theirs = pairs.T
+    known = np.isfinite(points[theirs]).all(axis=1)
+    ours, there = ours[known], points[theirs[known]].astype(np.float64)
+    return Sights(xy[ours], there @ rotation.T + centre, ours, np.full(len(ours), candidate), there[:, 2])
+
+
 @dataclass(frozen=True, eq=False)
 class Solved:
     """A pose, and what speaks for it."""

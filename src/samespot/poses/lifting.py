@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,6 +11,7 @@ from samespot.matching.keypoints import Keypoints
 from samespot.places.camera import Camera
 
 EDGE = 0.05  # of the depth: beyond this step between neighbouring pixels there is an edge, and none is mixed
+DEPTH_FOV = "depth_fov"  # column of a table
 CENTRE = 0.5  # of a pixel: keypoints count from the centre of the first one
 Floats = NDArray[np.float64]
 
@@ -19,20 +22,26 @@ def pixels_of(keypoints: Keypoints) -> Floats:
 
 
 def lifted(
-    keypoints: Keypoints, camera: Camera, depth: NDArray[np.float32], seen_by: Camera | None = None
+    pixels: Floats, camera: Camera, depth: NDArray[np.float32], seen_by: Camera | None = None
 ) -> NDArray[np.float32]:
-    """(n, 3) keypoints in the coordinates of the photo's camera; NaN where the depth image says nothing.
+    """(n, 3) pixels (n, 2) of a photo in the coordinates of its camera; NaN where the depth image says nothing.
 
-    camera: of the photo at the size it was looked at. depth: (h, w) [m] along the optical axis, NaN where unknown.
+    camera: of the photo at the size that the pixels are of. depth: (h, w) [m] along the optical axis; NaN: unknown.
     seen_by: the camera of the depth image if that is another one, at the same spot; by default the photo's.
     """
     height, width = depth.shape
-    rays = camera.rays(pixels_of(keypoints))
+    rays = camera.rays(pixels)
     through = (camera if seen_by is None else seen_by).scaled(height, width)
     at = through.pixels(np.hstack([rays, np.ones((len(rays), 1))]))
     z = depth_at(depth, at)
     points: NDArray[np.float32] = np.hstack([rays * z[:, None], z[:, None]]).astype(np.float32)
     return points
+
+
+def depth_camera_of(table: Any, row: int, camera: Camera) -> Camera | None:
+    """The camera of a photo's depth image where that is another: the column depth_fov, [deg] that its width shows."""
+    view = float(table[DEPTH_FOV].iloc[row]) if DEPTH_FOV in table else np.nan
+    return Camera.of_view(camera.width, camera.height, view) if 0 < view < 180 else None
 
 
 def depth_at(depth: NDArray[np.float32], at: Floats) -> Floats:

@@ -17,6 +17,7 @@ from samespot.errors import InputError
 from samespot.overlap.cloud import PointCloud
 from samespot.places.camera import Camera
 from samespot.places.pose import rotation_matrices
+from samespot.poses.lifting import lifted
 
 Floats = NDArray[np.float64]
 Photo = NDArray[np.uint8]  # (h, w, 3) RGB
@@ -36,34 +37,9 @@ def shrunk(photo: Photo, width: int = WIDTH) -> Photo:
     return np.asarray(Image.fromarray(photo).resize(size, Image.Resampling.BOX))
 
 
-def depth_at(depth: NDArray[np.floating], depth_camera: Camera, camera: Camera, pixels: ArrayLike) -> Floats:
-    """(n,) depth [m] at pixels (n, 2) of a photo, from the nearest one of the depth image (h, w); NaN where unknown.
-
-    Both cameras stand and look the same way and may differ in focal length, as 7Scenes' do (585 and 525 px), or size.
-    """
-    rays = camera.rays(pixels)
-    at = depth_camera.pixels(np.column_stack([rays, np.ones(len(rays))]))
-    column, row = np.floor(at).astype(np.int64).T
-    inside = (column >= 0) & (column < depth.shape[1]) & (row >= 0) & (row < depth.shape[0])
-    found = np.full(len(rays), np.nan)
-    found[inside] = depth[row[inside], column[inside]]
-    return np.where(found > 0, found, np.nan)
-
-
-def lifted(
-    pixels: ArrayLike, depth: ArrayLike, camera: Camera, centre: ArrayLike, quaternion: ArrayLike
-) -> Floats:
-    """(n, 3) points of the world that pixels (n, 2) with depth (n,) [m] show; NaN where the depth is."""
-    local = np.column_stack([camera.rays(pixels), np.ones(len(np.atleast_2d(pixels)))])
-    world: Floats = (local * np.asarray(depth)[:, None]) @ rotation_matrices(quaternion)[0].T + np.asarray(
-        centre
-    )
-    return world
-
-
 def photo_cloud(
     photo: Photo,
-    depth: NDArray[np.floating],
+    depth: NDArray[np.float32],
     centre: ArrayLike,
     quaternion: ArrayLike,
     camera: Camera,
@@ -78,9 +54,9 @@ def photo_cloud(
         raise InputError(f"a photo of {width} × {height} px and a camera of {camera.width} × {camera.height}")
     rows, columns = np.mgrid[:height, :width]
     pixels = np.column_stack([columns.ravel(), rows.ravel()]) + 0.5
-    metres = depth_at(depth, depth_camera or camera.scaled(*depth.shape), camera, pixels)
-    known = np.isfinite(metres)
-    xyz = lifted(pixels[known], metres[known], camera, centre, quaternion)
+    points = lifted(pixels, camera, depth, depth_camera)
+    known = np.isfinite(points[:, 2])
+    xyz = points[known].astype(np.float64) @ rotation_matrices(quaternion)[0].T + np.asarray(centre)
     return PointCloud(xyz, photo.reshape(-1, 3)[known])
 
 

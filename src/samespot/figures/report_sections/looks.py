@@ -110,7 +110,7 @@ def main_variants(evaluation: Evaluation, most: int = len(DASHES)) -> list[Varia
     largest: dict[str | None, Variant] = {}
     for variant in evaluation.variants:
         known = largest.get(variant.whitening)
-        if variant.reranked_by is None and (known is None or variant.dims > known.dims):
+        if variant.as_found and (known is None or variant.dims > known.dims):
             largest[variant.whitening] = variant
     reranked = [variant for variant in evaluation.variants if variant.reranked_by is not None]
     return [*list(largest.values())[:most], *reranked]
@@ -125,7 +125,7 @@ def dash_of(variant: Variant, evaluation: Evaluation) -> str:
 
 def symbol_of(variant: Variant, symbol: str) -> str:
     """The symbol of its run, open where the lists are re-ranked."""
-    return symbol if variant.reranked_by is None else f"{symbol}-open"
+    return symbol if variant.as_found else f"{symbol}-open"
 
 
 def drawn_variants(

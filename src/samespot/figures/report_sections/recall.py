@@ -116,7 +116,7 @@ def _over_dims(alike: Sequence[tuple[ReportRun, Evaluation]], runs: Sequence[Rep
                 (
                     one
                     for one in evaluation.variants
-                    if one.whitening == source and one.reranked_by is None and k in one.metrics
+                    if one.whitening == source and one.as_found and k in one.metrics
                 ),
                 key=lambda one: one.dims,
             )

@@ -126,7 +126,7 @@ def _kinds(group: Runs) -> int:
 
 
 def _as_it_comes(variant: Variant) -> bool:
-    return variant.whitening is None and variant.reranked_by is None
+    return variant.whitening is None and variant.as_found
 
 
 def _headline(
