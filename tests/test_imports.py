@@ -24,7 +24,7 @@ ORDER = (
     *("places", "overlap", "town"),  # where, how similar; and a world to take both from
     "whitening",  # of descriptors; a model may hold one
     *("images", "model", "training"),
-    *("retrieval", "matching", "maps"),
+    *("retrieval", "matching", "poses", "maps"),
     *("evaluation", "figures"),
     *("demo", "service", "cli", "__main__"),
 )

@@ -29,6 +29,7 @@ from samespot.images.reading import read_image
 from samespot.maps.candidates import LISTED, VERIFIED, Candidates, Held, candidates_of
 from samespot.maps.evidence import EVIDENCE
 from samespot.maps.options import WITHIN
+from samespot.maps.standing import standing
 from samespot.maps.trust import CannotCalibrateError, Trust
 from samespot.matching.keypoints import Keypoints
 from samespot.matching.verification import Agreement, Verifier
@@ -91,7 +92,8 @@ def ask(
 ) -> Asked:
     """The answers to photos described by vectors (q, dims) and keypoints."""
     found = search(vectors, held.vectors, LISTED, excluded=excluded, device="cpu")
-    plain, verified, at = [], [], held.places.positions[:, :2]
+    plain, verified, cameras = [], [], held.places.positions
+    at = cameras[:, :2]
     for query, mine in enumerate(keypoints):
         known = found.rows[query] >= 0
         listed = found.rows[query][known], found.distances[query][known]
@@ -100,13 +102,24 @@ def ask(
         if tick is not None:
             tick(1)
     agreements = [one.agreements[0] if len(one.rows) else None for one in verified]
-    told = _answers(plain, within), None if verifier is None else _answers(verified, within)
-    return Asked(*told, agreements)
+    nothing = [None] * len(plain)
+    told = _answers(held, cameras, plain, nothing, within)
+    checked = None if verifier is None else _answers(held, cameras, verified, keypoints, within)
+    return Asked(told, checked, agreements)
 
 
-def _answers(given: list[Candidates], within: float) -> Answers:
+def _answers(
+    held: Held,
+    cameras: Floats,
+    given: list[Candidates],
+    keypoints: Sequence[Keypoints | None],
+    within: float,
+) -> Answers:
     rows = np.array([one.rows[0] if len(one.rows) else -1 for one in given], dtype=np.int64)
-    at = [one.position(within) if len(one.rows) else (np.nan, np.nan) for one in given]
+    at = [
+        standing(held, cameras, one, mine, within).position if len(one.rows) else (np.nan, np.nan)
+        for one, mine in zip(given, keypoints, strict=True)
+    ]
     evidence = np.array([one.evidence for one in given]).reshape(-1, len(EVIDENCE))
     return Answers(rows, np.array(at, dtype=np.float64).reshape(-1, 2), evidence)
 
