@@ -107,14 +107,16 @@ def measure(
         if np.hypot(*(at[0] - here)) > there.within:
             continue
         match, agreement = there.generation.keypoints(first), listed.agreements[0]
-        assert match is not None and agreement is not None
+        assert match is not None
+        assert agreement is not None
         own = float(cameras[first, 2])
         mean = position_of(at, listed.inliers, there.within)
         shifted = heading_of(own, one.keypoints, match, agreement.pairs)
         camera = camera_of(queries.table, row, one.keypoints.size) if known else None
         asked = Sight(one.keypoints, camera or assumed_camera(one.keypoints.size))
         began = time.perf_counter()
-        pose = pose_on_ground(asked, sights_of(there.generation, cameras, listed, there.within, known))
+        matches = sights_of(there.generation, cameras, listed, there.within, known)
+        pose = pose_on_ground(asked, matches, mean)
         took += time.perf_counter() - began
         answers = {WAYS[0]: (at[0], own), WAYS[1]: (mean, own if shifted is None else shifted)}
         answers[WAYS[2]] = answers[WAYS[1]] if pose is None else (pose.position, pose.heading)

@@ -89,7 +89,7 @@ def test_the_photo_is_placed_between_its_matches():
 def test_and_beyond_them_where_their_mean_is_far_off():
     points, spots = scene(), [(-2.0, 6.0, 3.0), (2.0, 10.0, -3.0), (-1.0, 14.0, 0.0)]
     matches = placed(points, spots)
-    pose = pose_on_ground(seen(points, HERE, FACING), matches)
+    pose = pose_on_ground(seen(points, HERE, FACING), matches, gps=0.3)
     mean = np.mean([one.position for one in matches], axis=0)
     assert np.hypot(*(mean - HERE)) > 9
     assert off(pose)[0] < 3.0
@@ -102,7 +102,7 @@ def test_turning_on_the_spot_is_no_way_gone():
 
 
 def test_a_wall_alone_is_enough():
-    pose = pose_on_ground(seen(wall(), HERE, FACING), placed(wall()))
+    pose = pose_on_ground(seen(wall(), HERE, FACING), placed(wall()), gps=0.3)
     assert off(pose) == (pytest.approx(0, abs=1.5), pytest.approx(0, abs=3.0))
 
 
@@ -115,7 +115,7 @@ def test_half_of_the_pairs_may_be_wrong():
 def test_a_match_whose_gps_and_compass_are_wrong_does_not_count():
     points = scene()
     matches = placed(points)
-    matches[1] = replace(matches[1], position=matches[1].position + [40.0, 0.0], heading=200.0)
+    matches[1] = replace(matches[1], position=matches[1].position + np.array([40.0, 0.0]), heading=200.0)
     pose = pose_on_ground(seen(points, HERE, FACING), matches)
     assert off(pose) == (pytest.approx(0, abs=1.5), pytest.approx(0, abs=2.0))
     assert pose.agreed == 3
@@ -155,3 +155,39 @@ def test_with_noisy_gps_it_beats_the_mean_and_says_how_sure_it_is():
     assert np.mean(ours) < 0.6 * np.mean(means)
     assert np.mean(inside) >= 0.8
     assert pose.radius < 5.0
+
+
+def test_in_a_rendered_street_it_finds_the_way_from_its_matches(one_thread):
+    """Real keypoints, photos some metres apart along a street and across it; positions and headings are exact."""
+    torch = pytest.importorskip("torch")
+    from samespot.matching.verification import verifier_named
+    from samespot.town.render import facing, intrinsics_of, render
+    from samespot.town.routes import shoot
+    from samespot.town.visits import make_visits
+    from samespot.town.world import make_town, on_visit
+
+    town, visit = make_town(5), make_visits(5, 2)[0]
+    start = shoot(town.plan, "test", visit, 40)
+    centre, heading = start.centres[12], float(start.heading[12])
+    # right, ahead [m], turn [deg]; the first is asked about
+    spots = np.array([(0.0, 0.0, 0.0), (-1.5, 5.0, 4.0), (1.0, 8.0, -3.0), (-2.0, -3.0, 2.0)])
+    moved = np.column_stack([spots[:, 0], np.zeros(4), spots[:, 1]]) @ axes(heading)
+    scenery = on_visit(town, 0, "day", "clear", "summer")
+    lens, size = intrinsics_of(visit.fov, (240, 320)), (240, 320)
+    parts = scenery.mesh, scenery.atlas, scenery.ground, scenery.light
+    images, _ = render(*parts, centre + moved, facing(heading + spots[:, 2]), lens, size)
+    verifier, camera = verifier_named("xfeat"), Camera(320, 240, *lens.tolist())
+    sights = [
+        Sight(verifier.extract(torch.from_numpy(one).permute(2, 0, 1).contiguous()), camera) for one in images
+    ]
+    at = (centre + moved)[:, :2]
+    matches = [
+        Placed(sight, where, (heading + turn) % 360)
+        for sight, where, turn in zip(sights[1:], at[1:], spots[1:, 2], strict=True)
+    ]
+    pose = pose_on_ground(sights[0], matches, gps=0.3)
+    mean = np.mean(at[1:], axis=0)
+    assert np.hypot(*(mean - at[0])) > 3.0
+    assert np.hypot(*(pose.position - at[0])) < 1.5
+    assert abs((pose.heading - heading + 180) % 360 - 180) < 1.5
+    assert pose.agreed == 3

@@ -43,7 +43,7 @@ def standing(
     if keypoints is None or found.agreements[0] is None:
         return Standing(mean, None)
     asked = Sight(keypoints, camera or assumed_camera(keypoints.size))
-    pose = pose_on_ground(asked, sights_of(held, cameras, found, near))
+    pose = pose_on_ground(asked, sights_of(held, cameras, found, near), mean)
     if pose is not None and np.hypot(*(pose.position - found.at[0])) <= near:
         return Standing(pose.position, pose.heading)
     first, match = int(found.rows[0]), held.keypoints(int(found.rows[0]))

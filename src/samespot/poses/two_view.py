@@ -34,8 +34,12 @@ TURN_OFF, TILT = (
 RISE = 0.2  # the match stands so much higher or lower, of its distance
 WAYS = 8  # directions that are tried
 ROUNDS = 10
-GPS, GPS_SHARED = 2.5, 1.5  # [m] standard deviation in each direction, of each photo and of all of a place
-COMPASS, COMPASS_SHARED = 8.0, 4.0  # [deg]
+GPS, GPS_SHARED = (
+    4.0,
+    0.5,
+)  # [m] deviation in each direction, and the share of it that all photos have in common
+COMPASS, COMPASS_SHARED = 10.0, 5.0  # [deg]
+AROUND = 6.0  # [m] standard deviation in each direction of where the photo is taken to be before all this
 DEPTH, DEPTH_FACTOR = 15.0, 2.0  # [m] of what is seen, and the factor by which it is typically off
 SHAPE, FEW = (
     0.15,
@@ -166,7 +170,8 @@ def _judged(
 def _turn(turn: float, nod: float) -> Floats:
     """(3, 3) from the photo's frame to the match's: turned to the right by so much, looking down by so much more."""
     s, c, t, d = np.sin(turn), np.cos(turn), np.sin(nod), np.cos(nod)
-    return np.array([[c, 0, s], [0, 1, 0], [-s, 0, c]]) @ np.array([[1, 0, 0], [0, d, t], [0, -t, d]])
+    yaw, pitch = np.array([[c, 0, s], [0, 1, 0], [-s, 0, c]]), np.array([[1, 0, 0], [0, d, t], [0, -t, d]])
+    return np.asarray(yaw @ pitch, dtype=np.float64)
 
 
 def _angles(a: Floats, b: Floats) -> tuple[Floats, Floats]:
@@ -206,7 +211,7 @@ def figure(views: Sequence[Relative], focal: float) -> Floats:
     scale = EPIPOLAR / focal
 
     def sums(at: NDArray[np.int64], values: Floats, count: int) -> Floats:
-        return np.bincount(at, values, count)
+        return np.bincount(at, values, count).astype(np.float64)
 
     # the match with the clearest parallax has the distance 1 at first
     parallax = [
@@ -240,10 +245,13 @@ def figure(views: Sequence[Relative], focal: float) -> Floats:
     return np.array([d * one.centre[[0, 2]] for d, one in zip(distance, views, strict=True)])
 
 
-def pose_on_ground(asked: Sight, matches: Sequence[Placed]) -> GroundPose | None:
+def pose_on_ground(
+    asked: Sight, matches: Sequence[Placed], around: Floats | None = None, gps: float = GPS
+) -> GroundPose | None:
     """Where a photo was taken and which way it looks; None where no match tells.
 
-    matches: of one place. Each has a heading.
+    matches: of one place; those without a heading do not count. around: (2,) [m] a first guess of the position, some
+    metres off; the median of the matches where there is none. gps: [m] standard deviation of the matches' positions.
     """
     views = [(relative(asked, one.sight), one) for one in matches if np.isfinite(one.heading)]
     told = [(view, one) for view, one in views if view is not None]
@@ -253,23 +261,24 @@ def pose_on_ground(asked: Sight, matches: Sequence[Placed]) -> GroundPose | None
     at = np.array([one.position for _, one in told], dtype=np.float64)
     facing = np.radians([one.heading + view.turned for view, one in told])
     vague = np.hypot(SHAPE, FEW / np.array([len(view.rows) for view, _ in told]))
-    return _laid(shape, vague, at, facing)
+    return _laid(shape, vague, at, facing, np.median(at, axis=0) if around is None else around, gps)
 
 
-def _laid(shape: Floats, vague: Floats, at: Floats, facing: Floats) -> GroundPose | None:
+def _laid(
+    shape: Floats, vague: Floats, at: Floats, facing: Floats, around: Floats, gps: float
+) -> GroundPose | None:
     """The figure (n, 2) laid onto the positions (n, 2) [m], turned as most of the headings (n,) [rad] say."""
     away = np.abs(_wrapped(facing[:, None] - facing[None]))
     heading = float(facing[np.argmin(away.sum(axis=1))])
     best: tuple[float, Floats, Floats, Floats] | None = None
     for start in (0.5, 2.0):
-        one = _fitted(
-            shape, vague, at, facing, np.array([*np.median(at, axis=0), heading, np.log(start * DEPTH)])
-        )
+        first = np.array([*around, heading, np.log(start * DEPTH)])
+        one = _fitted(shape, vague, at, facing, first, gps)
         if best is None or one[0] < best[0]:
             best = one
     assert best is not None
     _, found, covariance, weights = best
-    shared = np.diag([GPS_SHARED**2] * 2)
+    shared = np.diag([(gps * GPS_SHARED) ** 2] * 2)
     deviation = np.sqrt(covariance[2, 2] + np.radians(COMPASS_SHARED) ** 2)
     return GroundPose(
         found[:2],
@@ -281,19 +290,23 @@ def _laid(shape: Floats, vague: Floats, at: Floats, facing: Floats) -> GroundPos
 
 
 def _fitted(
-    shape: Floats, vague: Floats, at: Floats, facing: Floats, start: Floats
+    shape: Floats, vague: Floats, at: Floats, facing: Floats, start: Floats, gps: float
 ) -> tuple[float, Floats, Floats, Floats]:
-    """Easting, northing, heading and log of the size, by Gauss and Newton with weights: cost, (4,), (4, 4), (n,)"""
+    """Easting, northing, heading and log of the size, by Gauss and Newton with weights: cost, (4,), (4, 4), (n,)
+
+    start: (4,) of them a guess; of the position, one that counts.
+    """
     now, count = start.copy(), len(shape)
     length = np.hypot(*shape.T)
     for _ in range(30):
         sine, cosine, size = np.sin(now[2]), np.cos(now[2]), np.exp(now[3])
         right, ahead = size * shape.T
         east, north = right * cosine + ahead * sine, ahead * cosine - right * sine
-        spread = np.hypot(GPS, vague * size * length)
+        spread = np.hypot(gps, vague * size * length)
         off = (at - now[:2] - np.column_stack([east, north])) / spread[:, None]
         turn = _wrapped(facing - now[2]) / np.radians(COMPASS)
         small = (np.log(DEPTH) - now[3]) / np.log(DEPTH_FACTOR)
+        near = (start[:2] - now[:2]) / AROUND
         weights = 1.0 / (1.0 + (off**2).sum(axis=1) / 4.0)
         turn_weights = 1.0 / (1.0 + turn**2 / 4.0)
         zero, one = np.zeros(count), np.ones(count)
@@ -304,7 +317,7 @@ def _fitted(
                 rows_east * np.sqrt(weights)[:, None],
                 rows_north * np.sqrt(weights)[:, None],
                 np.outer(np.sqrt(turn_weights) / np.radians(COMPASS), [0, 0, 1, 0]),
-                [[0.0, 0.0, 0.0, 1.0 / np.log(DEPTH_FACTOR)]],
+                np.diag([1.0 / AROUND, 1.0 / AROUND, 0.0, 1.0 / np.log(DEPTH_FACTOR)])[[0, 1, 3]],
             ]
         )
         residual = np.concatenate(
@@ -312,6 +325,7 @@ def _fitted(
                 off[:, 0] * np.sqrt(weights),
                 off[:, 1] * np.sqrt(weights),
                 turn * np.sqrt(turn_weights),
+                near,
                 [small],
             ]
         )
@@ -321,7 +335,10 @@ def _fitted(
         if np.abs(step).max() < 1e-6:
             break
     cost = float(
-        2 * np.log1p((off**2).sum(axis=1) / 4).sum() + 2 * np.log1p(turn**2 / 4).sum() + small**2 / 2
+        2 * np.log1p((off**2).sum(axis=1) / 4).sum()
+        + 2 * np.log1p(turn**2 / 4).sum()
+        + small**2 / 2
+        + (near**2).sum() / 2
     )
     cost += float(2 * np.log(spread).sum())
     return cost, now, np.linalg.inv(normal), weights
