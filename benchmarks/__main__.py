@@ -39,6 +39,7 @@ LEFT_OUT = {
     "campus": CAMPUS,
     "first_steps": CAMPUS,
     "trust": "finds the keypoints of thousands of photos: a quarter of an hour",
+    "ground_pose": "needs a town or the campus photos (--town, --campus)",
     "whitening": CAMPUS,
     "strong_recipe": "measures nothing anew: it compares answers that are kept",
 }

@@ -109,7 +109,8 @@ def test_the_heading_is_between_those_of_the_views_on_either_side(real, there):
     match = answer.matches[0]
     shift = SHIFT + 5 - SHIFT * int(match.image[3])
     expected = match.heading + shift / 160 * 65
-    assert answer.heading == pytest.approx(expected, abs=1.5)
+    # or, of a flat picture, a step to the side without any turn: the geometry cannot tell, and three compasses speak
+    assert answer.heading == pytest.approx(expected, abs=3.0)
 
 
 def test_more_photos_outside_make_every_answer_less_likely(real, there):

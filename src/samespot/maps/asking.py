@@ -29,6 +29,7 @@ from samespot.images.reading import read_image
 from samespot.maps.candidates import LISTED, VERIFIED, Candidates, Held, candidates_of
 from samespot.maps.evidence import EVIDENCE
 from samespot.maps.options import WITHIN
+from samespot.maps.standing import standing
 from samespot.maps.trust import CannotCalibrateError, Trust
 from samespot.matching.keypoints import Keypoints
 from samespot.matching.verification import Agreement, Verifier
@@ -86,14 +87,16 @@ def ask(
     keypoints: Sequence[Keypoints | None],
     verifier: Verifier | None,
     *,
+    lenses: Sequence[Camera | None] | None = None,
     excluded: exclusion.Exclusion | None = None,
     within: float = WITHIN,
     candidates: int = VERIFIED,
     tick: Callable[[int], None] | None = None,
 ) -> Asked:
-    """The answers to photos described by vectors (q, dims) and keypoints."""
+    """The answers to photos described by vectors (q, dims) and keypoints. lenses: their cameras, where known."""
     found = search(vectors, held.vectors, LISTED, excluded=excluded, device="cpu")
-    plain, verified, at = [], [], held.places.positions[:, :2]
+    plain, verified, cameras = [], [], held.places.positions
+    at = cameras[:, :2]
     for query, mine in enumerate(keypoints):
         known = found.rows[query] >= 0
         listed = found.rows[query][known], found.distances[query][known]
@@ -102,13 +105,25 @@ def ask(
         if tick is not None:
             tick(1)
     agreements = [one.agreements[0] if len(one.rows) else None for one in verified]
-    told = _answers(plain, within), None if verifier is None else _answers(verified, within)
-    return Asked(*told, agreements, verified)
+    nothing, lenses = [None] * len(plain), lenses or [None] * len(plain)
+    told = _answers(held, cameras, plain, nothing, nothing, within)
+    checked = None if verifier is None else _answers(held, cameras, verified, keypoints, lenses, within)
+    return Asked(told, checked, agreements, verified)
 
 
-def _answers(given: list[Candidates], within: float) -> Answers:
+def _answers(
+    held: Held,
+    cameras: Floats,
+    given: list[Candidates],
+    keypoints: Sequence[Keypoints | None],
+    lenses: Sequence[Camera | None],
+    within: float,
+) -> Answers:
     rows = np.array([one.rows[0] if len(one.rows) else -1 for one in given], dtype=np.int64)
-    at = [one.position(within) if len(one.rows) else (np.nan, np.nan) for one in given]
+    at = [
+        standing(held, cameras, one, mine, within, lens).position if len(one.rows) else (np.nan, np.nan)
+        for one, mine, lens in zip(given, keypoints, lenses, strict=True)
+    ]
     evidence = np.array([one.evidence for one in given]).reshape(-1, len(EVIDENCE))
     return Answers(rows, np.array(at, dtype=np.float64).reshape(-1, 2), evidence)
 
@@ -321,6 +336,7 @@ def _asked(
     how: dict[str, Any] = {
         "within": within,
         "candidates": candidates,
+        "lenses": photos.cameras,
         "tick": counting(tell, "asking itself", 2 * len(asked.rows)),
     }
     given = photos.vectors, photos.keypoints, verifier

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samespot.matching.keypoints import Keypoints
+from samespot.places.camera import Camera
 
 Floats = NDArray[np.float64]
 VIEW = 65.0  # [deg] that the longer side of a photo is taken to show, where nobody says; phones have 60 to 70
@@ -38,9 +39,15 @@ def heading_of(heading: float, asked: Keypoints, match: Keypoints, pairs: NDArra
     return float((heading + np.median(turned)) % 360.0)
 
 
+def assumed_camera(size: tuple[int, int]) -> Camera:
+    """Of a photo of this size (h, w) whose camera nobody knows."""
+    height, width = size
+    focal = max(height, width) / 2 / math.tan(math.radians(VIEW / 2))
+    return Camera.of_focal(width, height, focal)
+
+
 def _angles(seen: Keypoints, rows: NDArray[np.int64]) -> Floats:
     """[deg] to the right of the middle of the photo."""
-    height, width = seen.size
-    focal = max(height, width) / 2 / math.tan(math.radians(VIEW / 2))
-    right: Floats = seen.xy[rows, 0].astype(np.float64) - width / 2
-    return np.asarray(np.degrees(np.arctan(right / focal)))
+    camera = assumed_camera(seen.size)
+    right: Floats = seen.xy[rows, 0].astype(np.float64) - camera.cx
+    return np.asarray(np.degrees(np.arctan(right / camera.fx)))

@@ -19,7 +19,6 @@ from samespot.images.reading import as_image
 from samespot.maps.answer import Answer, Match, Overlap, Pair, Position, Trouble
 from samespot.maps.candidates import LISTED, Candidates, candidates_of
 from samespot.maps.engines.engine import Engine, Exact, open_engine
-from samespot.maps.estimate import heading_of
 from samespot.maps.evidence import BY_CHANCE, places_among
 from samespot.maps.filters import FilterOptions
 from samespot.maps.folder import Generation, open_generation
@@ -29,6 +28,7 @@ from samespot.maps.options import LocateOptions, TrackOptions
 from samespot.maps.own_model import load_own
 from samespot.maps.posing import POSE_TURNED, POSE_WITHIN, Poser
 from samespot.maps.questions import Question, questions
+from samespot.maps.standing import standing
 from samespot.maps.track import Follower, Moment, Steps, distinct_places, smoothed
 from samespot.maps.trust import Trust
 from samespot.matching.keypoints import Keypoints
@@ -57,7 +57,7 @@ class Seen:
 
     vector: NDArray[np.float32]  # (dims,) whitened
     keypoints: Keypoints | None = None  # None: not to be verified
-    camera: Camera | None = None  # as far as EXIF tells
+    camera: Camera | None = None  # as far as EXIF tells; None: not known
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,7 +167,7 @@ class Map:
     def look(self, photo: Any, *, verify: bool = True, named: str = "the photo") -> Seen:
         """A photo as this map compares it."""
         image = as_image(photo, named)
-        camera = exif_camera(photo) if verify and self.gives_poses else None
+        camera = exif_camera(photo) if verify else None
         return Seen(self._describe(image), self.keypoints(image) if verify else None, camera)
 
     def vectors(self, images: Sequence[Tensor]) -> NDArray[np.float32]:
@@ -231,14 +231,16 @@ class Map:
 
     def _told(self, looked: _Looked, found: Candidates, probability: float, asked: LocateOptions) -> Answer:
         """The answer that the first candidate gives."""
-        there = bool(len(found.rows))
+        seen, there = looked.seen, bool(len(found.rows))
+        of_photo = (seen.keypoints, self.within, seen.camera)
+        stood = standing(self.generation, self._cameras, found, *of_photo) if there else None
         return Answer(
             photo=looked.question.name,
             found=there and probability >= self._enough(looked.seen, asked),
             probability=probability,
-            position=self._position(found.position(self.within)) if there else None,
+            position=None if stood is None else self._position(stood.position),
             radius=self.within,
-            heading=self._heading(looked.seen, found) if there else None,
+            heading=None if stood is None else stood.heading,
             matches=tuple(
                 self._match(found, place, looked.seen.keypoints if asked.pairs else None)
                 for place in range(min(asked.k, len(found.rows)))
@@ -267,14 +269,6 @@ class Map:
         verified = seen.keypoints is not None
         least = self.trust.threshold(asked.precision, asked.outside, verified=verified)
         return 2.0 if least is None else least  # no answer is so sure
-
-    def _heading(self, seen: Seen, found: Candidates) -> float | None:
-        row, agreement = int(found.rows[0]), found.agreements[0]
-        there = self.generation.keypoints(row)
-        if seen.keypoints is None or there is None or agreement is None:
-            return None
-        heading = float(self._cameras[row, 2])
-        return heading_of(heading, seen.keypoints, there, agreement.pairs)
 
     def _match(self, found: Candidates, place: int, keypoints: Keypoints | None) -> Match:
         """keypoints: of the photo, if the matching points are to be told."""
