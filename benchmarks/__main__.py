@@ -35,7 +35,7 @@ CAMPUS = "needs the campus photos and VGG16's weights"
 SHARED = ("clock", "label_agreement", "seeds")  # modules, no benchmarks
 LEFT_OUT = {
     "service": "needs a map and query photos (--map, --photos)",
-    "poses_dense": "needs redkitchen, or a town with depth (--kitchen, --town)",
+    "poses": "needs redkitchen, or a town with depth (--kitchen, --town)",
     "campus": CAMPUS,
     "first_steps": CAMPUS,
     "trust": "finds the keypoints of thousands of photos: a quarter of an hour",

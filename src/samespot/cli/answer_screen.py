@@ -6,13 +6,17 @@ from rich.padding import Padding
 from rich.table import Table
 
 from samespot.cli.console import complain, out, plain
-from samespot.maps.answer import Answer, Match, Trouble, percent
+from samespot.maps.answer import Answer, Match, Pose, Trouble, percent
 
 
 def answer_page(answer: Answer) -> None:
     """All about one photo."""
     out.print(f"[bold]{plain(answer.photo)}[/]", highlight=False)
     _indented(_headline(answer))
+    if answer.pose is not None:
+        _indented(_pose(answer.pose))
+    elif answer.no_pose is not None:
+        _indented(f"[yellow]no pose[/]: {plain(answer.no_pose)}")
     if answer.matches:
         out.print(_matches(answer))
 
@@ -56,6 +60,23 @@ def _headline(answer: Answer) -> str:
     return (
         f"[bold green]{answer.position}[/]{facing}\n"
         f"within {answer.radius:g} m with a probability of [bold]{percent(answer.probability)}[/]{typical}"
+    )
+
+
+def _pose(pose: Pose) -> str:
+    at, turned = (
+        ", ".join(f"{number:.{d}f}" for number in one) for one, d in ((pose.centre, 3), (pose.quaternion, 4))
+    )
+    metres, degrees = pose.within
+    sure = (
+        "how sure is not known: the map could not ask itself"
+        if pose.probability is None
+        else f"within {metres:g} m and {degrees:g}° with a probability of [bold]{percent(pose.probability)}[/]"
+    )
+    lens = f"; lens of {pose.fov:.0f}°, estimated" if pose.fov_estimated else ""
+    return (
+        f"camera at ({at}), turned by ({turned})\n{sure};"
+        f" {pose.inliers:,} of {pose.matches:,} keypoints agree, {100 * pose.deviation:.1f} cm deviation{lens}"
     )
 
 

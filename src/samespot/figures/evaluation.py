@@ -16,6 +16,7 @@ from samespot.figures.calibration import acceptance_figure, reliability_figure
 from samespot.figures.gallery import GalleryMatch, GalleryRow, gallery_figure, sample_rows
 from samespot.figures.options import EvaluationFigureOptions
 from samespot.figures.pair_curves import pair_curve_figure
+from samespot.figures.pose_errors import pose_error_figure
 from samespot.figures.recall_curves import recall_at_k_figure, recall_over_dims_figure, recall_over_figure
 from samespot.overlap.rules import THETA, Points, Sectors, rule_of
 from samespot.progress import Progress
@@ -54,7 +55,8 @@ def _figures(done: Evaluated, out: Path) -> list[Path]:
         for v in evaluation.variants
         if not v.as_found
     }
-    recalls = {v.title: _recalls(v) for v in evaluation.variants}
+    listed = [v for v in evaluation.variants if v.posed_by is None]  # poses are solved from the same lists
+    recalls = {v.title: _recalls(v) for v in listed}
     if recalls[plain.title]:
         files.append(recall_at_k_figure(_few(recalls, again), out / "recall.png", again))
     sizes = _over_dims(evaluation)
@@ -65,9 +67,12 @@ def _figures(done: Evaluated, out: Path) -> list[Path]:
     for axis in ("distance", "overlap"):
         if axis in plain.curves:
             curve = plain.curves[axis]
-            series_over = {v.title: v.curves[axis]["recall"] for v in evaluation.variants}
+            series_over = {v.title: v.curves[axis]["recall"] for v in listed}
             path, few = out / f"recall-over-{axis}.png", _few(series_over, again)
             files.append(recall_over_figure(few, curve["thresholds"], path, axis, curve["k"], again))
+    if len(listed) < len(evaluation.variants):
+        off = {v.title: (v.outcomes["metres"], v.outcomes["degrees"]) for v in evaluation.variants}
+        files.append(pose_error_figure(_few(off, again), out / "pose-errors.png", again))
     curves = _reliabilities(evaluation)
     if curves:
         files.append(reliability_figure(curves, out / "calibration.png"))

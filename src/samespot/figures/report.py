@@ -17,6 +17,7 @@ from samespot.figures.report_sections.looks import THEMES, evaluated
 from samespot.figures.report_sections.markup import Section, embedded, esc, several
 from samespot.figures.report_sections.network import inside_the_network
 from samespot.figures.report_sections.photos import PhotoStore
+from samespot.figures.report_sections.poses import poses
 from samespot.figures.report_sections.recall import recall
 from samespot.figures.report_sections.settings import settings
 from samespot.figures.report_sections.summary import summary
@@ -78,6 +79,7 @@ def write_report(
         label_histograms(runs),
         training_curves(runs),
         recall(runs),
+        poses(runs),
         inside_the_network(runs, differences, activations, photos),
         calibration(runs),
         answers,
