@@ -80,11 +80,6 @@ def pays_to_compile(asked: bool | None, device: torch.device, images: int, size:
     return able and compiler is not None and find_spec("triton") is not None
 
 
-def decodes_jpeg(device: torch.device) -> bool:
-    """Whether a GPU has an engine for JPEG files besides its processors: those for data centres, A100 and H100 on."""
-    return device.type == "cuda" and torch.cuda.get_device_capability(device) in ((8, 0), (9, 0))
-
-
 @contextmanager
 def tuned_for(device: torch.device, threads: int | None = None) -> Iterator[None]:
     """Settings of torch for a loop over equal batches on a GPU; as they were afterwards.

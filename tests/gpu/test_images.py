@@ -32,14 +32,25 @@ def test_decoded_by_the_processor_the_gpu_gets_the_same_pixels(places, gpu, how)
     assert torch.equal(load(places, gpu, how, numbers, decode="cpu").values.cpu(), expected)
 
 
-@pytest.mark.parametrize("how", [SMALL, SAME])
-def test_decoded_by_the_gpu_they_are_nearly_the_same(places, gpu, how):
+@pytest.mark.parametrize(("how", "near"), [(SMALL, 2), (SAME, 6)])
+def test_decoded_by_the_gpu_they_are_nearly_the_same(places, gpu, how, near):
+    """Near edges of strong colours they differ, since colours are stored at half the size and nvJPEG repeats them where
+    libjpeg interpolates; less so in photos that are made smaller."""
     expected = load(places, CPU, how).values.float()
     found = load(places, gpu, how, decode="gpu").values
     assert found.dtype == torch.uint8
-    assert (found.cpu().float() - expected).abs().mean() < 2  # of 255: another transform, other rounding
+    assert (found.cpu().float() - expected).abs().mean() < near  # of 255
     other = (found.cpu().float() - expected.roll(1, 0)).abs().mean()
     assert other > 20  # and not of another photo
+
+
+def test_where_colours_are_stored_in_full_the_gpu_decodes_to_the_same(places, gpu):
+    for path in places.images:
+        with Image.open(path) as image:
+            image.load()
+        image.save(path, quality=92, subsampling=0)
+    expected, found = load(places, CPU, SAME).values, load(places, gpu, SAME, decode="gpu").values
+    assert (found.cpu().float() - expected.float()).abs().max() <= 3
 
 
 def broken(places):

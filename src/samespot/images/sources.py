@@ -162,13 +162,18 @@ class FileImages:
 
 
 def _upright_jpeg(path: Path) -> Tensor | None:
-    """The bytes of a JPEG file that is stored upright; None for anything else."""
+    """The bytes of a JPEG file that is stored upright and whole; None for anything else.
+
+    Whole: the decoder in a GPU fills in what is missing at the end of a file, and says nothing.
+    """
     try:
         data = read_encoded(path)
         refuse_large(data, path)
     except InputError:  # the processor's decoder will say it
         return None
-    if data[:3] != b"\xff\xd8\xff" or (_EXIF in data[:65536] and _orientation(data) > 1):
+    if data[:3] != b"\xff\xd8\xff" or data[-2:] != b"\xff\xd9":
+        return None
+    if _EXIF in data[:65536] and _orientation(data) > 1:
         return None
     return torch.frombuffer(bytearray(data), dtype=torch.uint8)
 

@@ -20,7 +20,6 @@ from torch.nn import functional
 
 from samespot.devices import (
     Processes,
-    decodes_jpeg,
     device_named,
     half_of,
     joined,
@@ -105,8 +104,7 @@ def describe(
                 net.preprocessing,
                 where,
                 workers=asked.workers,
-                # a compiled network is quicker than sixteen cores that decode
-                decode="gpu" if asked.decode == "auto" and compiled and decodes_jpeg(where) else asked.decode,
+                decode=asked.decode,
                 bad=BadImages(asked.on_bad_image),
             )
             describer = Describer(net, where, facts["precision"], dtype, size, trunk, compiled)

@@ -206,7 +206,7 @@ class Loop:
             return
         assert options.image_size is not None
         batch = options.batch_pairs // self.processes.count
-        needed = activation_bytes(net, options.image_size)
+        needed = activation_bytes(net, options.image_size, self._half)
         fit = fitting_pairs(needed, self._images_of_pair, batch, free_memory(self.device))
         if fit is not None:
             self.folder.say(
@@ -224,15 +224,14 @@ class Loop:
             self.options = options.with_changes(images_in_memory="no")
             return
         assert options.image_size is not None
-        half = half_of(precision_name(options.precision, device)) is not None
         pairs = options.micro_pairs or options.batch_pairs // self.processes.count
-        busy = activation_bytes(net, options.image_size) * self._images_of_pair * pairs
+        busy = activation_bytes(net, options.image_size, self._half) * self._images_of_pair * pairs
         on_gpu = KEPT_SHARE * (free_memory(device) - busy) if device.type == "cuda" else None
         chosen = what_to_keep(
             options,
             len(self.batches.images),
             self._looks,
-            frozen_bytes(net, options.image_size, half),
+            frozen_bytes(net, options.image_size, self._half),
             None if on_gpu is None else int(on_gpu),
             int(KEPT_SHARE_OF_HOST * free_memory(torch.device("cpu")) / self.processes.count),
         )
@@ -254,6 +253,10 @@ class Loop:
                 f"the network is compiled at the start, which takes a minute or two and pays in {self.steps:,} steps;"
                 " `compile=False` overrides it"
             )
+
+    @property
+    def _half(self) -> bool:
+        return half_of(precision_name(self.options.precision, self.device)) is not None
 
     @property
     def _images_of_pair(self) -> int:

@@ -57,9 +57,9 @@ def fitting_size(photos: tuple[int, int], usual: tuple[int, int] = IMAGE_SIZE) -
     return min(height, next(own)), min(width, next(own))
 
 
-def activation_bytes(net: PlaceNet, size: tuple[int, int]) -> int:
+def activation_bytes(net: PlaceNet, size: tuple[int, int], half: bool = False) -> int:
     """About how much memory one image takes while it is learned from: what the trained part keeps for the gradient,
-    and the largest step of the frozen part."""
+    and the largest step of the frozen part. half: in half precision."""
     learned = {module for stage in (*net.trained_stages(), net.pool) for module in stage.modules()}
     kept = largest = 0
 
@@ -80,13 +80,18 @@ def activation_bytes(net: PlaceNet, size: tuple[int, int]) -> int:
     finally:
         for hook in hooks:
             hook.remove()
-    return 4 * (kept + largest + 3 * size[0] * size[1])
+    return (2 if half else 4) * (kept + largest) + 4 * 3 * size[0] * size[1]
 
 
 def fitting_pairs(image_bytes: int, images: int, batch: int, free: int) -> int | None:
     """How many pairs (or tuples) of so many images go through the network at once; None: the whole batch fits."""
     fit = int(SHARE * free / (image_bytes * images))
-    return None if fit >= batch else max(1, fit)
+    if fit >= batch:
+        return None
+    parts = -(-batch // max(1, fit))
+    return -(
+        -batch // parts
+    )  # parts of one size, if possible: a network is tuned, and compiled, for each size
 
 
 def frozen_bytes(net: PlaceNet, size: tuple[int, int], half: bool) -> int | None:
@@ -149,8 +154,11 @@ def _gigabytes(size: float) -> str:
 
 
 def free_memory(device: torch.device) -> int:
-    """Bytes that can still be used there."""
-    return int(torch.cuda.mem_get_info(device)[0]) if device.type == "cuda" else available_memory()
+    """Bytes that can still be used there: those that torch holds for later, too."""
+    if device.type != "cuda":
+        return available_memory()
+    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return int(torch.cuda.mem_get_info(device)[0]) + unused
 
 
 def in_words(seconds: float) -> str:
