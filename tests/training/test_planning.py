@@ -71,8 +71,8 @@ def test_what_a_convolution_keeps_is_counted_by_hand():
     [(10_000_000, 3), (100_000_000, 22), (140_000_000, 32), (1_000_000_000, None), (1000, 1)],
 )
 def test_pairs_at_once(free, pairs):
-    """A megabyte an image, two images a pair, 64 pairs a batch, three fifths of what is free: room for 3, 30, 42. Not 30,
-    30 and 4, but 22, 22 and 20: a network is compiled for few sizes."""
+    """A megabyte an image, two images a pair, 64 pairs a batch, three fifths of what is free: room for 3, 30, 42 pairs.
+    Not 30, 30 and 4, but 22, 22 and 20: a network is compiled for few sizes."""
     assert fitting_pairs(1_000_000, 2, 64, free) == pairs
 
 
