@@ -295,6 +295,7 @@ def test_what_cannot_be_done_is_said_first(net, places, tmp_path):
         ({"on_bad_image": "hide"}, "`on_bad_image` 'hide' is unknown"),
         ({"batch_size": 0}, "`batch_size` 0 must be at least 1"),
         ({"decode": "gpu"}, "`decode=gpu` needs a CUDA device"),
+        ({"compile": True}, "`compile` needs a GPU; leave it out"),
         ({"device": "abacus"}, "`device` 'abacus' is unknown"),
     ):
         with pytest.raises(InputError, match=said):

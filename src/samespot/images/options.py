@@ -29,7 +29,11 @@ class DeviceOptions(Options):
         panel=PANEL,
     )
     workers: int | None = option(
-        None, "Threads that read images.", least=1, default="one per core, at most 16", panel=PANEL
+        None,
+        "Threads that read images.",
+        least=1,
+        default="one per core, at most 16; beside a GPU four fewer",
+        panel=PANEL,
     )
 
 

@@ -72,6 +72,10 @@ def describe(
     if not len(places):
         raise InputError(f"{places.root}: no images in the table, so there is nothing to describe")
     where = device_named(asked.device, asked.decode)
+    if asked.compile and where.type != "cuda":
+        raise InputError(
+            "`compile` needs a GPU; leave it out, and the processor runs the network as it is fastest"
+        )
     precision: str = asked.precision
     there = {} if out is None else facts_in(out)
     if precision == "auto":
