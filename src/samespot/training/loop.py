@@ -220,9 +220,10 @@ class Loop:
         options, device = self.options, self.device
         if "auto" not in (options.cache_frozen, options.images_in_memory):
             return
-        if options.cache_frozen not in ("auto", "no"):  # then decoded images serve nobody
-            self.options = options.with_changes(images_in_memory="no")
-            return
+        for asked, other in (("cache_frozen", "images_in_memory"), ("images_in_memory", "cache_frozen")):
+            if getattr(options, asked) not in ("auto", "no"):  # then the other would do nothing
+                self.options = options.with_changes(**{other: "no"})
+                return
         assert options.image_size is not None
         pairs = options.micro_pairs or options.batch_pairs // self.processes.count
         busy = activation_bytes(net, options.image_size, self._half) * self._images_of_pair * pairs
@@ -235,10 +236,9 @@ class Loop:
             None if on_gpu is None else int(on_gpu),
             int(KEPT_SHARE_OF_HOST * free_memory(torch.device("cpu")) / self.processes.count),
         )
-        cached = chosen.cache_frozen if options.cache_frozen == "auto" else "no"
-        kept = chosen.images_in_memory if options.images_in_memory == "auto" else options.images_in_memory
-        self.options = options.with_changes(cache_frozen=cached, images_in_memory=kept)
-        if cached != "no" or options.images_in_memory == "auto":
+        kept = chosen.images_in_memory if options.images_in_memory == "auto" else "no"
+        self.options = options.with_changes(cache_frozen=chosen.cache_frozen, images_in_memory=kept)
+        if options.images_in_memory == "auto" or chosen.cache_frozen != "no":
             self.folder.say(chosen.why)
 
     def _choose_to_compile(self) -> None:
