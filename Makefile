@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.installed
 export PYTHONDONTWRITEBYTECODE :=  # without compiled modules every start takes ten seconds longer
 
-.PHONY: demo test lint docs bench clean
+.PHONY: demo test test-gpu lint docs bench clean
 
 demo: $(READY)  ## build a town, train with binary and graded labels, evaluate, and write a report
 	$(BIN)/samespot demo --out demo
@@ -15,6 +15,9 @@ JOBS ?= $(shell $(PYTHON) -c "import os; print(min(4, os.cpu_count() or 1))")
 
 test: $(READY)  ## every test
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n $(JOBS) --dist loadfile
+
+test-gpu:  ## what touches a GPU, against the processor, on the Python of this machine: two minutes; nothing is installed
+	PYTHONPATH=src $(PYTHON) -m pytest --confcutdir tests/gpu -rs --durations 5 tests/gpu
 
 lint: $(READY)  ## ruff and mypy
 	$(BIN)/ruff check .

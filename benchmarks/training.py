@@ -3,15 +3,18 @@
     python benchmarks/training.py [--backbone resnet50] [--image-size 480 640] [--steps 60] [--json FILE] [--tiny]
     python benchmarks/training.py --batches
 
+files     reading, decoding and copying batches alone, with no network behind it
 compute   the same training step with its images already on the GPU: the limit
 samespot  `train` as a user runs it: files read, decoded, copied, augmented by nothing, learned from
+decoded   the same with --images-in-memory: what later looks at the same photos cost, where they fit
 cached    the same with --cache-frozen: the frozen part is not run again
 reference what the reference implementation does with a batch: float32, micro-batches of two pairs copied one by
           one, the whole network in the graph, one wait for the GPU a micro-batch. Its images are handed to it
           decoded and normalised, so reading files costs it nothing.
 
 Random weights, the two last blocks trained, GeM, 480 × 640, batches A of 64 pairs. Goals on a GPU: samespot at
-least 0.9 of compute, and at least 12 times the reference. --tiny is a small network on the CPU, to see that it runs.
+least 0.95 of compute and 12 times the reference, cached 15 times. --tiny is a small network on the CPU, to see that it
+runs.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ import torch
 from clock import peak, reset_peak
 from samespot.devices import device_named, half_of, precision_name, tuned_for
 from samespot.images.options import IMAGE_SIZE
+from samespot.images.prefetch import read_ahead
 from samespot.images.sources import FileImages
 from samespot.model.network import PlaceNet
 from samespot.overlap.rules import label_pairs
@@ -93,7 +97,31 @@ def measure_compute(options: TrainingOptions, photos: LabelledSet, steps: int) -
         optimiser.zero_grad(set_to_none=True)
 
     with tuned_for(device):
-        return {"pairs/s": options.batch_pairs * timed(step, steps, device), **peak(device)}
+        start = time.perf_counter()
+        step()
+        wait_for(device)
+        first = {"first step [s]": time.perf_counter() - start}  # tuning, and compiling
+        return {"pairs/s": options.batch_pairs * timed(step, steps, device), **first, **peak(device)}
+
+
+def measure_files(options: TrainingOptions, photos: LabelledSet, steps: int) -> dict[str, float]:
+    """Batches read ahead as `train` does it, with no network behind it: what the files alone allow."""
+    device = device_named(options.device)
+    batches = Batches([photos], options.batches, options.batch_pairs)
+    net = fresh_net(options)
+    files = FileImages(batches.images, net.preprocessing, device, decode=options.decode)
+    start = time.perf_counter()
+    with (
+        tuned_for(device, threads=1),
+        read_ahead(files, batches, range(WARM_UP + steps), device, options.prefetch) as ahead,
+    ):
+        for number, _ in enumerate(ahead):
+            if number == WARM_UP - 1:
+                wait_for(device)
+                start = time.perf_counter()
+    wait_for(device)
+    files.close()
+    return {"pairs/s": options.batch_pairs * steps / (time.perf_counter() - start)}
 
 
 def measure_samespot(
@@ -213,6 +241,8 @@ def measure(asked: argparse.Namespace, folder: Path) -> dict[str, Any]:
         checkpoint_every=10**9,
         tensorboard=False,
         compile=asked.compile,
+        cache_frozen="no",
+        images_in_memory="no",
         device="cpu" if tiny else "auto",
     )
     steps = 8 if tiny else asked.steps
@@ -222,26 +252,35 @@ def measure(asked: argparse.Namespace, folder: Path) -> dict[str, Any]:
     print(
         f"{len(sizes)} JPEG files of {np.mean(sizes) / 1e3:.0f} kB, {options.backbone}, {options.batch_pairs} pairs"
     )
-    rows: dict[str, dict[str, float]] = {"compute": measure_compute(options, photos, steps)}
+    rows: dict[str, dict[str, float]] = {}
+    for decode in ("cpu", "gpu") if on_gpu else ("cpu",):
+        name = f"files, decoded on the {decode.upper()}"
+        rows[name] = measure_files(options.with_changes(decode=decode), photos, steps)
+        show(name, rows)
+    rows["compute"] = measure_compute(options, photos, steps)
     show("compute", rows)
     for decode in ("cpu", "gpu") if on_gpu else ("cpu",):
         name = f"samespot, decoded on the {decode.upper()}"
         rows[name] = measure_samespot(options.with_changes(decode=decode), photos, steps, folder / decode)
         show(name, rows)
+    decoded = options.with_changes(images_in_memory="device")
+    rows["samespot, kept decoded"] = measure_samespot(decoded, photos, steps, folder / "decoded")
+    show("samespot, kept decoded", rows)
     cached = options.with_changes(cache_frozen="device")
     rows["samespot, cached"] = measure_samespot(cached, photos, steps, folder / "cached")
     show("samespot, cached", rows)
     rows["reference"] = measure_reference(options, photos, steps)
     show("reference", rows)
-    best = max(row["pairs/s"] for name, row in rows.items() if "decoded" in name)
+    best = max(row["pairs/s"] for name, row in rows.items() if name.startswith("samespot, decoded"))
     return {
         "device": torch.cuda.get_device_name() if on_gpu else "cpu",
         "torch": torch.__version__,
         "cores": os.cpu_count(),
         "options": options.to_dict(),
         "rows": rows,
-        "samespot over compute (goal 0.9)": best / rows["compute"]["pairs/s"],
+        "samespot over compute (goal 0.95)": best / rows["compute"]["pairs/s"],
         "samespot over reference (goal 12)": best / rows["reference"]["pairs/s"],
+        "cached over reference (goal 15)": rows["samespot, cached"]["pairs/s"] / rows["reference"]["pairs/s"],
         "cached over samespot": rows["samespot, cached"]["pairs/s"] / best,
     }
 

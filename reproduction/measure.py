@@ -31,8 +31,9 @@ from samespot.evaluation.results import Variant
 from samespot.evaluation.run import Evaluated, evaluate_cases
 from samespot.evaluation.threshold_curves import CURVE_K
 from samespot.evaluation.variants import Other
+from samespot.images.kept import Kept, keep_images
 from samespot.images.listing import ImageList
-from samespot.images.sources import FileImages, Kept, Source, keep_images
+from samespot.images.sources import FileImages, Source
 from samespot.matching.reranker import FeatureStore, Reranking
 from samespot.model.network import PlaceNet
 from samespot.model.weights import hub_is_reachable, wheel_version

@@ -5,10 +5,12 @@ from __future__ import annotations
 import atexit
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from importlib.util import find_spec
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,6 +22,7 @@ from torch import Tensor
 from samespot.errors import InputError
 
 PATIENCE = timedelta(days=7)  # for processes whose share takes longer
+COMPILE_PIXELS = 1e11  # that go through a network until compiling it is repaid: 325,000 images of 480 × 640
 T = TypeVar("T")
 
 
@@ -63,6 +66,18 @@ def half_of(precision: str) -> torch.dtype | None:
 def mixed(device: torch.device, half: torch.dtype | None) -> AbstractContextManager[Any]:
     """In here networks compute in half precision where that is safe; in full precision without one."""
     return torch.autocast(device.type, dtype=half, enabled=half is not None)
+
+
+def pays_to_compile(asked: bool | None, device: torch.device, images: int, size: tuple[int, int]) -> bool:
+    """Whether to compile a network that so many images of that size go through. asked: by the user; None: if it pays,
+    and if what torch compiles with is there."""
+    if asked is not None:
+        return asked
+    if device.type != "cuda" or images * size[0] * size[1] < COMPILE_PIXELS:
+        return False
+    compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
+    able = torch.cuda.get_device_capability(device) >= (7, 0)  # of Triton
+    return able and compiler is not None and find_spec("triton") is not None
 
 
 @contextmanager

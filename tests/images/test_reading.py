@@ -141,3 +141,19 @@ def test_a_pillow_image_is_turned_upright_as_its_file_would_be(tmp_path):
 def test_what_is_no_photo_is_one_line(nonsense):
     with pytest.raises(InputError):
         as_image(nonsense)
+
+
+def test_a_jpeg_files_size_is_read_from_its_header(tmp_path):
+    """As Pillow reads it, whatever lies before it, and refused where it is too large."""
+    thumbnail = Image.Exif()
+    thumbnail[0x010E] = "a word" * 3000  # a long segment before the frame
+    for words in ({}, {"progressive": True}, {"exif": thumbnail}, {"comment": b"\xff\xc0" * 9}):
+        Image.new("RGB", (123, 45)).save(tmp_path / "a.jpg", **words)
+        encoded = (tmp_path / "a.jpg").read_bytes()
+        assert photo_files._jpeg_pixels(encoded) == 123 * 45
+        assert photo_files._jpeg_pixels(encoded[:100]) is None
+    frame = encoded.rindex(b"\xff\xc0\x00\x11")
+    large = encoded[: frame + 5] + (60_000).to_bytes(2, "big") * 2 + encoded[frame + 9 :]
+    with pytest.raises(InputError, match="more than 179 megapixels"):
+        photo_files.refuse_large(large, "a.jpg")
+    assert photo_files._jpeg_pixels(b"\x89PNG") is None

@@ -9,10 +9,11 @@ from PIL import Image
 
 from samespot.errors import InputError
 from samespot.images import sources as images_module
+from samespot.images.kept import keep_images
 from samespot.images.listing import PathList
 from samespot.images.prefetch import Block, Prefetched, read_ahead
 from samespot.images.preprocess import Preprocessing
-from samespot.images.sources import BadImages, FileImages, keep_images, read_blocks, require_room
+from samespot.images.sources import BadImages, FileImages, read_blocks, require_room
 
 CPU = torch.device("cpu")
 SMALL = Preprocessing(size=(24, 32))
@@ -61,7 +62,7 @@ def test_blocks_are_read_ahead_in_order(photos, readers):
     files = FileImages(photos, SMALL, CPU)
     numbers = np.array([5, 3, 11, 0, 7])
     blocks = [Block(rows, numbers[rows]) for rows in (np.arange(2), np.arange(2, 4), np.arange(4, 5))]
-    with read_ahead(files, blocks, CPU, depth=2, readers=readers) as ahead:
+    with read_ahead(files, blocks.__getitem__, range(3), CPU, 2, readers) as ahead:
         found = [(block.part, loaded.values) for block, loaded in ahead]
     assert [part for part, _ in found] == [slice(0, 2), slice(2, 4), slice(4, 5)]
     assert torch.equal(torch.cat([values for _, values in found]), files.load(numbers).values)

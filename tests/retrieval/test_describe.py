@@ -13,6 +13,7 @@ import torch
 from PIL import Image
 
 from samespot.errors import InputError
+from samespot.images import prefetch
 from samespot.images import sources as images_module
 from samespot.model import onnx_trunk
 from samespot.model.network import PlaceNet
@@ -275,7 +276,7 @@ def test_the_next_blocks_are_read_while_the_network_works_but_not_all(net, place
     monkeypatch.setattr(module.Describer, "send", slow)
     on_cpu(net, places, batch_size=1)
     assert {"1-0.jpg", "2-0.jpg"} <= set(waited)
-    assert len(waited) <= 1 + 2 * module.READERS
+    assert len(waited) <= 1 + 2 * prefetch.READERS
 
 
 def test_blocks_are_cut_at_the_same_places_whatever_is_done():
@@ -294,6 +295,7 @@ def test_what_cannot_be_done_is_said_first(net, places, tmp_path):
         ({"on_bad_image": "hide"}, "`on_bad_image` 'hide' is unknown"),
         ({"batch_size": 0}, "`batch_size` 0 must be at least 1"),
         ({"decode": "gpu"}, "`decode=gpu` needs a CUDA device"),
+        ({"compile": True}, "`compile` needs a GPU; leave it out"),
         ({"device": "abacus"}, "`device` 'abacus' is unknown"),
     ):
         with pytest.raises(InputError, match=said):
@@ -346,20 +348,6 @@ def test_two_processes_give_what_one_gives(net, places, tmp_path):
         assert np.load(tmp_path / f"d-kept-{rank}.npy").tobytes() == bits(one)
         assert json.loads((tmp_path / f"d-meta-{rank}").read_text()) == one.meta
         assert "6-0.jpg: the file is empty" in (tmp_path / f"d-said-{rank}").read_text()
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
-@pytest.mark.parametrize(("precision", "decode"), [("32", "cpu"), ("bf16", "cpu"), ("bf16", "gpu")])
-def test_a_gpu_gives_what_the_processor_gives(net, places, tmp_path, precision, decode):
-    (places.root / "6-0.jpg").write_bytes(b"")
-    one = on_cpu(net, places, on_bad_image="skip")
-    found = on_cpu(
-        net, places, tmp_path / "d", device="cuda", precision=precision, decode=decode, on_bad_image="skip"
-    )
-    assert list(found.meta["bad"]) == ["6"]
-    assert not found.vectors[6].any()
-    alike = (found.vectors[found.good] * one.vectors[one.good]).sum(axis=1)
-    assert alike.min() > (0.9999 if precision == "32" else 0.999)
 
 
 def test_descriptors_that_are_no_numbers_are_never_written(net, places, tmp_path):

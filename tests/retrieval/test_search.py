@@ -342,17 +342,3 @@ def test_faiss_missing_is_said(monkeypatch):
         search(unit(2), unit(2), 1, device="cpu", engine="faiss")
     advised = re.findall(r"use `engine=(\w+)`", str(said.value))
     assert search(unit(2), unit(2), 1, device="cpu", engine=advised[0]).rows.tolist() == [[0], [1]]
-
-
-def test_on_a_gpu_the_same_to_the_last_bit():
-    import torch
-
-    if not torch.cuda.is_available():
-        pytest.skip("no GPU")
-    queries, places = unit(300, 128), unit(20_000, 128, 1)
-    places[5000:9000] = places[4999]
-    queries[0] = places[4999]
-    out = np.random.default_rng(0).random((300, 20_000)) < 0.1
-    for excluded in (None, lambda q, m: out[q, m]):
-        gpu, cpu = (search(queries, places, 25, excluded=excluded, device=d) for d in ("cuda", "cpu"))
-        assert_same(gpu, cpu, exactly=True)

@@ -106,4 +106,7 @@ def tiny() -> TrainingOptions:
         device="cpu",
         tensorboard=False,
         workers=2,
+        cache_frozen="no",
+        images_in_memory="no",
+        compile=False,
     )

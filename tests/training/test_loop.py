@@ -189,6 +189,21 @@ def test_a_longer_run_of_tuples_is_the_same_run(tiny, photo_set, tmp_path):
 # ---- what is kept ----
 
 
+def test_what_fits_into_memory_is_kept_and_said(plain, tiny, photo_set, tmp_path):
+    """Where nobody chose: the frozen part runs once per photo, with the same result; a resumed run keeps to it."""
+    said: list[str] = []
+    free = tiny.with_changes(cache_frozen="auto", images_in_memory="auto", compile=None)
+    train_network(free, [photo_set], tmp_path / "run", say=said.append)
+    assert torch.equal(weights(tmp_path / "run" / "last"), weights(plain[1] / "last"))
+    chosen = json.loads((tmp_path / "run" / "config.json").read_text())["options"]
+    assert (chosen["cache_frozen"], chosen["images_in_memory"], chosen["compile"]) == ("memory", "no", False)
+    (line,) = [line for line in said if "once per image" in line]
+    assert "12 photos, each seen 6.0 times" in line
+    assert train_network(free.with_changes(steps=7), [photo_set], tmp_path / "run", resume=True).steps == 7
+    with pytest.raises(InputError, match="cache_frozen was 'memory' and is now 'no'"):
+        train_network(free.with_changes(cache_frozen="no"), [photo_set], tmp_path / "run", resume=True)
+
+
 @pytest.mark.parametrize("where", ["memory", "file"])
 @pytest.mark.parametrize("strategy", ["A", "all"])
 def test_the_cache_changes_nothing(tiny, photo_set, tmp_path, where, strategy):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
@@ -57,5 +58,5 @@ class ImageList:
     def path(self, number: int) -> Path:
         if not 0 <= number < len(self):
             raise IndexError(f"image {number} of {len(self)}")
-        table = int(np.searchsorted(self._starts, number, side="right")) - 1
+        table = bisect_right(self._starts, number) - 1
         return self._roots[table] / str(self._names[table][number - self._starts[table]])

@@ -29,7 +29,11 @@ class DeviceOptions(Options):
         panel=PANEL,
     )
     workers: int | None = option(
-        None, "Threads that read images.", least=1, default="one per core, at most 16", panel=PANEL
+        None,
+        "Threads that read images.",
+        least=1,
+        default="one per core, at most 16; beside a GPU four fewer",
+        panel=PANEL,
     )
 
 
@@ -37,5 +41,11 @@ class DeviceOptions(Options):
 class RunningOptions(DeviceOptions):
     decode: Decode = option(
         "auto", "Where JPEG files are decoded. auto: on the GPU where there are few cores.", panel=PANEL
+    )
+    compile: bool | None = option(
+        None,
+        "Compile the network for this GPU: takes a minute or two at the start, then it is faster.",
+        default="where so many images come that it pays",
+        panel=PANEL,
     )
     on_bad_image: OnBadImage = option("fail", "When an image cannot be read: stop, or skip it.", panel=PANEL)

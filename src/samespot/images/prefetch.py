@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from samespot.images.sources import Loaded, Source
 
+READERS = 2
 _cuda: Any = torch.cuda  # its streams and events carry no types
 
 
@@ -111,25 +112,42 @@ class Prefetched(Generic[D]):
 
 @contextmanager
 def read_ahead(
-    source: Source, blocks: Sequence[Block], device: torch.device, depth: int = 1, readers: int = 1
-) -> Iterator[Iterator[tuple[Block, Loaded]]]:
-    """The blocks in order, with their images. Each of the readers is `depth` of its blocks ahead.
+    source: Source,
+    draw: Callable[[int], D],
+    steps: range,
+    device: torch.device,
+    depth: int = 2,
+    readers: int = READERS,
+) -> Iterator[Iterator[tuple[D, Loaded]]]:
+    """`draw(step)` for each step in order, with its images, up to `depth` and one for each reader ahead.
 
-    With two readers, decoders work on the next block while one waits for the last image of its own.
+    With two readers, decoders work on the next batch while one waits for the last image of its own. One of them draws
+    at a time.
     """
-    some: list[Prefetched[Block]] = []
+    lock = threading.Lock()
+
+    def drawn(step: int) -> D:
+        with lock:
+            return draw(step)
+
+    each = -(-depth // readers)
+    some = [Prefetched(drawn, source, steps[first::readers], each, device) for first in range(readers)]
     try:
-        for first in range(readers):
-            mine = range(first, len(blocks), readers)
-            some.append(Prefetched(blocks.__getitem__, source, mine, depth, device))
         yield _in_turn(some)
     finally:
         for reader in some:
             reader.close()
 
 
-def _in_turn(readers: list[Prefetched[Block]]) -> Iterator[tuple[Block, Loaded]]:
-    """A block of the first reader, one of the second, …"""
+def blocks_ahead(
+    source: Source, rows: Sequence[NDArray[np.int64]], device: torch.device
+) -> AbstractContextManager[Iterator[tuple[Block, Loaded]]]:
+    """Blocks of images by their numbers, read ahead."""
+    return read_ahead(source, lambda at: Block(rows[at], rows[at]), range(len(rows)), device)
+
+
+def _in_turn(readers: list[Prefetched[D]]) -> Iterator[tuple[D, Loaded]]:
+    """A batch of the first reader, one of the second, …"""
     sources = [iter(reader) for reader in readers]
     while True:
         for source in sources:

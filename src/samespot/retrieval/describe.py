@@ -25,12 +25,13 @@ from samespot.devices import (
     joined,
     mixed,
     one_torch_thread,
+    pays_to_compile,
     precision_name,
     tuned_for,
 )
 from samespot.errors import InputError
 from samespot.images.listing import ImageList
-from samespot.images.prefetch import Block, read_ahead
+from samespot.images.prefetch import blocks_ahead
 from samespot.images.preprocess import Normalise, at_all_sizes
 from samespot.images.sources import BadImages, FileImages, Loaded, require_room
 from samespot.model.folding import fold_batch_norms, ready
@@ -42,7 +43,6 @@ from samespot.retrieval.descriptors import Begun, Descriptors, DescriptorWriter,
 from samespot.retrieval.options import DescribeOptions, Dtype
 from samespot.whitening.whitening import Whitening
 
-READERS = 2  # of blocks ahead of the network
 IN_FLIGHT = 2  # blocks that a GPU was given and that are not fetched yet
 ON_CPU, ON_GPU, ON_LARGE_GPU = 16, 64, 256  # images at once
 LARGE_GPU = 40e9  # bytes
@@ -72,6 +72,10 @@ def describe(
     if not len(places):
         raise InputError(f"{places.root}: no images in the table, so there is nothing to describe")
     where = device_named(asked.device, asked.decode)
+    if asked.compile and where.type != "cuda":
+        raise InputError(
+            "`compile` needs a GPU; leave it out, and the processor runs the network as it is fastest"
+        )
     precision: str = asked.precision
     there = {} if out is None else facts_in(out)
     if precision == "auto":
@@ -91,6 +95,14 @@ def describe(
             blocks = blocks_left(len(places), size, begun.done)
             mine = blocks[processes.rank :: processes.count]
             tell = _teller(progress, len(places), blocks, processes)
+            if trunk is None and facts.get("runtime") == "onnxruntime":  # as it was begun
+                begun_so = f"{out}: was begun with onnxruntime"
+                _refuse_onnxruntime(where, facts["precision"], begun_so)
+                trunk = _trunks(net, processes, facts["precision"], None, begun_so)[0]
+            # whitened from full precision; the store rounds
+            dtype: Dtype = asked.dtype if whitening is None else "float32"
+            left = sum(stop - start for start, stop in mine)
+            compiled = trunk is None and pays_to_compile(asked.compile, where, left, net.preprocessing.size)
             files = FileImages(
                 ImageList([places]),
                 net.preprocessing,
@@ -99,13 +111,7 @@ def describe(
                 decode=asked.decode,
                 bad=BadImages(asked.on_bad_image),
             )
-            if trunk is None and facts.get("runtime") == "onnxruntime":  # as it was begun
-                begun_so = f"{out}: was begun with onnxruntime"
-                _refuse_onnxruntime(where, facts["precision"], begun_so)
-                trunk = _trunks(net, processes, facts["precision"], None, begun_so)[0]
-            # whitened from full precision; the store rounds
-            dtype: Dtype = asked.dtype if whitening is None else "float32"
-            describer = Describer(net, where, facts["precision"], dtype, size, trunk)
+            describer = Describer(net, where, facts["precision"], dtype, size, trunk, compiled)
             found_bad = processes.together(lambda: _fill(describer, whitening, files, mine, store, tell))
             # what is still known of rows that were not done again, and what was found just now
             old = {row: why for row, why in begun.bad.items() if not any(a <= row < b for a, b in blocks)}
@@ -140,13 +146,10 @@ def _fill(
         tell(len(vectors))
 
     store.open()
-    numbers = [np.arange(*block) for block in blocks]
     try:
         with (
             tuned_for(device, threads=1) if describer.in_torch else one_torch_thread(),
-            read_ahead(
-                files, [Block(rows, rows) for rows in numbers], device, readers=READERS
-            ) as ahead_of_us,
+            blocks_ahead(files, [np.arange(*block) for block in blocks], device) as ahead_of_us,
         ):
             for read, loaded in ahead_of_us:
                 on_the_way.append(describer.send(read.part.start, loaded))
@@ -181,6 +184,7 @@ class Describer:
     """A network as it is fastest without learning: batch norms folded, channels last, half precision.
 
     A copy: the network it is made from stays as it is. trunk: its stages in onnxruntime, if they are to run there.
+    compiled: by torch, for each number of images it is given.
     """
 
     def __init__(
@@ -191,6 +195,7 @@ class Describer:
         dtype: Dtype = "float32",
         batch_size: int = 16,
         trunk: OnnxTrunk | None = None,
+        compiled: bool = False,
     ) -> None:
         self.device, self.batch_size, self.in_torch = device, batch_size, trunk is None
         self.half = half_of(precision)
@@ -198,11 +203,12 @@ class Describer:
         self._features: Callable[[Tensor], Tensor] = trunk or _torch_trunk(net, device, self.half)
         self._pool = copy.deepcopy(net.pool).eval().requires_grad_(False).to(device)
         self._preprocessing = net.preprocessing
+        self._described = torch.compile(self._at_size, dynamic=False) if compiled else self._at_size
 
     @torch.inference_mode()
     def __call__(self, images: Tensor) -> Tensor:
         """uint8 RGB images (n, 3, h, w) of the network's size, on the device -> descriptors (n, d) there."""
-        return at_all_sizes(self._at_size, self._preprocessing, images).to(self.dtype)
+        return at_all_sizes(self._described, self._preprocessing, images).to(self.dtype)
 
     def _at_size(self, images: Tensor) -> Tensor:
         with mixed(self.device, self.half):

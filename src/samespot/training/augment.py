@@ -64,7 +64,7 @@ class Augmentation:
 
     def _noise(self, values: Tensor) -> Tensor:
         dice = torch.Generator(device=values.device)
-        noise = torch.empty_like(values)
+        noise = torch.empty(values.shape, device=values.device)  # the same whatever the order of the pixels
         for image, seed in zip(noise, self.noise_seed.tolist(), strict=True):
             image.normal_(generator=dice.manual_seed(seed))
         return noise

@@ -16,9 +16,11 @@ from torch import Tensor, nn
 
 from samespot.errors import InputError
 from samespot.files import write_whole
+from samespot.images.kept import Kept
 from samespot.images.listing import ImageList
+from samespot.images.prefetch import blocks_ahead
 from samespot.images.preprocess import Preprocessing
-from samespot.images.sources import FileImages, Kept, in_blocks, require_room, wait_for
+from samespot.images.sources import FileImages, in_blocks, require_room, wait_for
 from samespot.model.checkpoint import tensors_digest
 
 Tick = Callable[[int], None]
@@ -29,7 +31,7 @@ _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torc
 def keep_features(
     files: FileImages,
     frozen: Callable[[Tensor], Tensor],
-    where: Literal["memory", "device", "file"],
+    where: Literal["auto", "memory", "device", "file"],
     *,
     fingerprint: str,
     dtype: str = "exact",
@@ -45,6 +47,7 @@ def keep_features(
     could not be read when it was filled are reported to `files.bad` again. `may_write` is true for one process of
     several; the others `wait` until the file is there.
     """
+    assert where != "auto"  # a run has chosen by then
     first = frozen(files.load(np.zeros(1, dtype=np.int64)).values)
     kind = first.dtype if dtype == "exact" else _DTYPES[dtype]
     shape = (len(files.images), *first.shape[1:])
@@ -94,11 +97,11 @@ def _fill(
     block: int,
     tick: Tick,
 ) -> None:
-    for numbers in in_blocks(len(values), block):
-        loaded = files.load(numbers)
-        values[numbers[0] : numbers[-1] + 1] = frozen(loaded.values).to(values.device, values.dtype)
-        good[numbers] = loaded.good
-        tick(len(numbers))
+    with blocks_ahead(files, list(in_blocks(len(values), block)), files.device) as blocks:
+        for one, loaded in blocks:
+            values[one.part] = frozen(loaded.values).to(values.device, values.dtype)
+            good[one.part] = loaded.good
+            tick(len(one.rows))
     wait_for(values.device)
 
 

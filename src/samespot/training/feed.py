@@ -7,9 +7,10 @@ from pathlib import Path
 import torch
 
 from samespot.devices import Processes
+from samespot.images.kept import keep_images
 from samespot.images.listing import ImageList
 from samespot.images.preprocess import Preprocessing
-from samespot.images.sources import BadImages, FileImages, Source, keep_images
+from samespot.images.sources import BadImages, FileImages, Source
 from samespot.progress import Progress, counting
 from samespot.training.cache import fingerprint_of, keep_features
 from samespot.training.gradient import Learner

@@ -61,13 +61,19 @@ class Learner:
         trunk = net.cpu().frozen_trunk(fold=True)
         self.net = net.to(device).to(memory_format=torch.channels_last)
         self.trunk = ready(trunk, device, half)
-        self._frozen: Callable[[Tensor], Tensor] = self.trunk
-        self._trained: Callable[[Tensor], Tensor] = net.trained
-        if options.compile:
-            self._frozen = torch.compile(self.trunk)
-            self._trained = torch.compile(net.trained)
+        self._frozen = self._compiled(self.trunk)
+        self._trained = self._compiled(net.trained)
         self._channels_last = True
         self._normalise = Normalise(net.preprocessing, device)
+
+    def _compiled(self, run: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+        """For the numbers of images that come again and again, if the options say so; the others as it is."""
+        if not self.options.compile:
+            return run
+        pairs = self.options.micro_pairs or self.options.batch_pairs // self.processes.count
+        usual = (2 * pairs, (2 + self.options.negatives) * pairs)
+        fast = torch.compile(run, dynamic=False)
+        return lambda images: fast(images) if len(images) in usual else run(images)
 
     # ---- the way of an image ----
 
@@ -105,7 +111,8 @@ class Learner:
         found = torch.zeros(len(numbers), self.net.descriptor_size, device=self.device)
         good = torch.zeros(len(numbers), device=self.device)
         blocks = [Block(rows, numbers[rows]) for rows in mine]
-        with read_ahead(source, blocks, self.device, depth=options.prefetch) as ahead:
+        steps = range(len(blocks))
+        with read_ahead(source, blocks.__getitem__, steps, self.device, options.prefetch) as ahead:
             for block, loaded in ahead:
                 found[block.part] = self.describe_loaded(loaded)
                 good[block.part] = send(loaded.good.astype(np.float32), self.device)

@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from samespot.devices import Processes, device_named, half_of, joined, precision_name, tuned_for
+from samespot.devices import (
+    Processes,
+    device_named,
+    half_of,
+    joined,
+    pays_to_compile,
+    precision_name,
+    tuned_for,
+)
 from samespot.errors import InputError
 from samespot.files import locked
-from samespot.images.prefetch import Prefetched
+from samespot.images.prefetch import read_ahead
 from samespot.images.sources import Source, wait_for
 from samespot.model.netvlad import NetVLAD
 from samespot.model.network import PlaceNet
@@ -33,14 +41,18 @@ from samespot.training.loss_whitening import LossWhitening
 from samespot.training.meter import Meter
 from samespot.training.mining import Mined, Tuples, tuples_of
 from samespot.training.network import build_net, build_optimiser, describing
-from samespot.training.options import TrainingOptions
+from samespot.training.options import CHOSEN, TrainingOptions
 from samespot.training.planning import (
+    KEPT_SHARE,
+    KEPT_SHARE_OF_HOST,
     LEAST_STEPS,
     SHORT,
     activation_bytes,
     fitting_pairs,
     free_memory,
+    frozen_bytes,
     in_words,
+    what_to_keep,
 )
 from samespot.training.run_folder import RunFolder, Say, TrainingResult
 from samespot.training.schedule import schedule_of, total_steps
@@ -73,7 +85,7 @@ def train_network(
     """
     options.objective.require_package()
     device = device_named(options.device, options.decode)
-    with joined(device) as processes, tuned_for(device):
+    with joined(device) as processes, tuned_for(device, threads=1):
         if options.batch_pairs % processes.count:
             raise InputError(
                 f"`batch_pairs` {options.batch_pairs} cannot be split evenly over {processes.count} processes; choose "
@@ -157,6 +169,8 @@ class Loop:
         torch.manual_seed(self.options.seed)
         net = net or build_net(self.options, self.progress)
         self.options = self.options.of_network(net)
+        if resume:
+            self._keep_to_choices()
         state = self.folder.open(resume, self.options, self.sets, self.validation)
         if self.folder.writes:
             self.closing.enter_context(locked(self.folder.path, "a run"))
@@ -164,7 +178,9 @@ class Loop:
             done = self.folder.result()  # a run that is done is left as it is
             if done is not None:
                 return done
-        self._choose_micro_pairs(net, resume)
+        self._choose_micro_pairs(net)
+        self._choose_what_to_keep(net)
+        self._choose_to_compile()
         self._warn_short()
         self._set_up(net, state)
         source = self.feed.source(shared)
@@ -177,24 +193,79 @@ class Loop:
         self._warn_collapsed(source)
         return self._finish()
 
-    def _choose_micro_pairs(self, net: PlaceNet, resume: bool) -> None:
-        """As many pairs at once as memory holds, where nobody chose; a resumed run keeps to what it began with."""
+    def _keep_to_choices(self) -> None:
+        """A resumed run keeps to what it chose when it began."""
+        unset = [name for name, value in CHOSEN.items() if getattr(self.options, name) == value]
+        earlier = {name: self.folder.earlier(name) for name in unset}
+        self.options = self.options.with_changes(**{k: v for k, v in earlier.items() if v is not None})
+
+    def _choose_micro_pairs(self, net: PlaceNet) -> None:
+        """As many pairs at once as memory holds, where nobody chose."""
         options = self.options
         if options.micro_pairs is not None:
             return
-        fit = self.folder.earlier("micro_pairs") if resume else None
-        if fit is None:
-            assert options.image_size is not None
-            images = 2 + options.negatives if options.kind == "tuples" else 2
-            batch = options.batch_pairs // self.processes.count
-            needed = activation_bytes(net, options.image_size)
-            fit = fitting_pairs(needed, images, batch, free_memory(self.device))
-            if fit is not None:
-                self.folder.say(
-                    f"{fit} of {batch} pairs go through the network at once, as memory allows; the gradient is the"
-                    " same, and `micro_pairs` overrides it"
-                )
+        assert options.image_size is not None
+        batch = options.batch_pairs // self.processes.count
+        needed = activation_bytes(net, options.image_size, self._half)
+        fit = fitting_pairs(needed, self._images_of_pair, batch, free_memory(self.device))
+        if fit is not None:
+            self.folder.say(
+                f"{fit} of {batch} pairs go through the network at once, as memory allows; the gradient is the"
+                " same, and `micro_pairs` overrides it"
+            )
         self.options = options.with_changes(micro_pairs=fit)
+
+    def _choose_what_to_keep(self, net: PlaceNet) -> None:
+        """Photos, or what the frozen part makes of them, in memory, where nobody chose."""
+        options, device = self.options, self.device
+        if "auto" not in (options.cache_frozen, options.images_in_memory):
+            return
+        for asked, other in (("cache_frozen", "images_in_memory"), ("images_in_memory", "cache_frozen")):
+            if getattr(options, asked) not in ("auto", "no"):  # then the other would do nothing
+                self.options = options.with_changes(**{other: "no"})
+                return
+        assert options.image_size is not None
+        pairs = options.micro_pairs or options.batch_pairs // self.processes.count
+        busy = activation_bytes(net, options.image_size, self._half) * self._images_of_pair * pairs
+        on_gpu = KEPT_SHARE * (free_memory(device) - busy) if device.type == "cuda" else None
+        chosen = what_to_keep(
+            options,
+            len(self.batches.images),
+            self._looks,
+            frozen_bytes(net, options.image_size, self._half),
+            None if on_gpu is None else int(on_gpu),
+            int(KEPT_SHARE_OF_HOST * free_memory(torch.device("cpu")) / self.processes.count),
+        )
+        kept = chosen.images_in_memory if options.images_in_memory == "auto" else "no"
+        self.options = options.with_changes(cache_frozen=chosen.cache_frozen, images_in_memory=kept)
+        if options.images_in_memory == "auto" or chosen.cache_frozen != "no":
+            self.folder.say(chosen.why)
+
+    def _choose_to_compile(self) -> None:
+        options = self.options
+        if options.compile is not None:
+            return
+        assert options.image_size is not None
+        pays = pays_to_compile(None, self.device, int(self._looks), options.image_size)
+        self.options = options.with_changes(compile=pays)
+        if pays:
+            self.folder.say(
+                f"the network is compiled at the start, which takes a minute or two and pays in {self.steps:,} steps;"
+                " `compile=False` overrides it"
+            )
+
+    @property
+    def _half(self) -> bool:
+        return half_of(precision_name(self.options.precision, self.device)) is not None
+
+    @property
+    def _images_of_pair(self) -> int:
+        return 2 + self.options.negatives if self.options.kind == "tuples" else 2
+
+    @property
+    def _looks(self) -> float:
+        """At photos, by this process in the whole run; those of mining left out."""
+        return self.steps * self.options.batch_pairs * self._images_of_pair / self.processes.count
 
     def _warn_short(self) -> None:
         if self.steps < SHORT:
@@ -251,9 +322,8 @@ class Loop:
         self.progress("training", self.step, self.steps)
         self.meter.start()
         for steps in self._stretches(source):
-            ahead = Prefetched(self._my_batch, source, steps, self.options.prefetch, self.device)
-            with closing(ahead) as prefetched:
-                for batch, loaded in prefetched:
+            with read_ahead(source, self._my_batch, steps, self.device, self.options.prefetch) as ahead:
+                for batch, loaded in ahead:
                     self._count(batch, self._learn(batch, loaded))
                     self._after_step(stop)
         self.meter.stop()

@@ -48,6 +48,14 @@ FREE = {
     "tensorboard",
 }
 
+# settings that a run chooses when it begins, where nobody did; a resumed run keeps to them
+CHOSEN: dict[str, Any] = {
+    "micro_pairs": None,
+    "compile": None,
+    "cache_frozen": "auto",
+    "images_in_memory": "auto",
+}
+
 _DATA = "The photos"
 _NETWORK = "The network"
 _BATCHES = "Loss and batches"
@@ -312,10 +320,10 @@ class TrainingOptions(RunningOptions):
         default="as many as memory allows",
         panel=PANEL,
     )
-    compile: bool = option(False, "Compile the network: slow to start, then faster.", panel=PANEL)
-    cache_frozen: Literal["no", "memory", "device", "file"] = option(
-        "no",
-        "Run the frozen part once per image and keep its output in memory, on the GPU (device), or in a file.",
+    cache_frozen: Literal["auto", "no", "memory", "device", "file"] = option(
+        "auto",
+        "Run the frozen part once per image and keep its output in memory, on the GPU (device), or in a file. auto: if"
+        " it fits and pays.",
         panel=PANEL,
     )
     cache_dtype: Literal["exact", "float32", "bfloat16", "float16"] = option(
@@ -324,8 +332,10 @@ class TrainingOptions(RunningOptions):
     cache_dir: str | None = option(
         None, "Folder for outputs kept in a file.", default="in the run folder", panel=PANEL
     )
-    images_in_memory: Literal["no", "host", "device"] = option(
-        "no", "Keep all decoded images in memory: the machine's (host) or the GPU's (device).", panel=PANEL
+    images_in_memory: Literal["auto", "no", "host", "device"] = option(
+        "auto",
+        "Keep all decoded images in memory: the machine's (host) or the GPU's (device). auto: if they fit and it pays.",
+        panel=PANEL,
     )
     prefetch: int = option(3, "Batches to read ahead.", least=1, panel=PANEL)
 
@@ -354,7 +364,7 @@ class TrainingOptions(RunningOptions):
             self._set("image_size", _checked_size(self.image_size))
         self._set("scales", _checked_scales(self.scales))
         _check_batches(self)
-        if self.cache_frozen != "no" and self.augmented:
+        if self.cache_frozen not in ("auto", "no") and self.augmented:
             raise InputError(
                 "`cache_frozen` keeps what the frozen part makes of each image, but augmentation changes the image "
                 "each time; turn off `augment`, `crop` and `flip`, or `cache_frozen`"
