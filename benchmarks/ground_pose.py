@@ -50,7 +50,7 @@ def seen_by(there: Map, queries: Places, kept: Path) -> list[Seen]:
     """The queries as the map compares them; kept, since looking takes longest."""
     if not kept.is_file():
         looked = [there.look(path) for path in queries.images]
-        points = [one.keypoints for one in looked]
+        points = [one.keypoints for one in looked if one.keypoints is not None]
         np.savez(
             kept,
             vectors=np.array([one.vector for one in looked]),
@@ -63,8 +63,8 @@ def seen_by(there: Map, queries: Places, kept: Path) -> list[Seen]:
     xy, descriptors = (np.split(file[name], file["ends"][:-1]) for name in ("xy", "descriptors"))
     sizes = [(int(h), int(w)) for h, w in file["sizes"]]
     return [
-        Seen(vector, Keypoints(*one))
-        for vector, *one in zip(file["vectors"], xy, descriptors, sizes, strict=True)
+        Seen(vector, Keypoints(at, local, size))
+        for vector, at, local, size in zip(file["vectors"], xy, descriptors, sizes, strict=True)
     ]
 
 

@@ -1,4 +1,4 @@
-"""A pose from points whose place is known: exact where they are, robust where some lie, and none where they do not fix it."""
+"""A pose from points whose place is known: exact, robust, and none where the points do not fix it."""
 
 import numpy as np
 import pytest
@@ -108,7 +108,7 @@ def test_no_pose_says_why(given, camera, known, why):
 
 def test_points_on_a_line_do_not_fix_a_pose():
     dice = np.random.default_rng(0)
-    along = np.outer(dice.uniform(-2, 2, 60), (1.0, 0.0, 0.0)) + (0.0, 0.0, 5.0)
+    along = np.array([0.0, 0.0, 5.0]) + np.outer(dice.uniform(-2, 2, 60), [1.0, 0.0, 0.0])
     world = along @ turned().T + CENTRE
     line = Sights(CAMERA.pixels(along), world, np.arange(60), np.zeros(60, dtype=int), along[:, 2])
     assert isinstance(solve(line, CAMERA), NoPose)

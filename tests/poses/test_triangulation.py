@@ -43,7 +43,7 @@ def test_points_are_where_they_are_in_each_camera():
 
 
 def test_nothing_is_known_from_one_spot():
-    world, centres, turns, seen = scene(2)
+    _, _, turns, seen = scene(2)
     found = triangulated(np.zeros((2, 3)), turns, [seen[0]] * 2, [CAMERA] * 2, by_number, silent)
     assert all(np.isnan(points).all() for points in found)
 
