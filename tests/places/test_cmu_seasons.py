@@ -5,6 +5,7 @@ import pytest
 
 from samespot.errors import InputError
 from samespot.places import cmu_seasons
+from samespot.places.camera import camera_of
 
 # World-to-camera, as stored, of level cameras in a world of x east, y north, z up.
 LOOKS_NORTH = "0.70710678 0.70710678 0 0"
@@ -147,3 +148,14 @@ def test_a_broken_line_is_named(root, line, said):
     with pytest.raises(InputError, match=said) as error:
         cmu_seasons.read(root, "slice2/database")
     assert name in str(error.value)
+
+
+def test_cameras_of_the_extended_release(root):
+    assert "fx" not in cmu_seasons.read(root, "slice2/database").table
+    numbers = "1024 768 868.99 866.06 525.94 420.04 -0.399 0.188 0.0001 0.0005"
+    write(root, "intrinsics.txt", f"# a comment\n\nc0 OPENCV {numbers}\nc1 OPENCV {numbers}\n")
+    table = cmu_seasons.read(root, "slice2/database").table
+    assert camera_of(table, 0, (768, 1024)).distortion == (-0.399, 0.188, 0.0001, 0.0005)
+    write(root, "intrinsics.txt", "c0 PINHOLE 1024 768 1 1 1 1\n")
+    with pytest.raises(InputError, match=r"intrinsics.txt line 1: expected: c0 OPENCV"):
+        cmu_seasons.read(root, "slice2/database")

@@ -7,7 +7,7 @@ import pytest
 
 from samespot.errors import InputError
 from samespot.places import colmap
-from samespot.places.camera import Camera
+from samespot.places.camera import Camera, camera_of
 from samespot.places.pose import PoseFrame, rotation_matrices
 
 PARAMETERS = {  # COLMAP's own list: what stands on disk for each model, in the order of the ids
@@ -144,6 +144,15 @@ def test_observed_points_are_distinct_and_real(root):
     assert [seen.tolist() for seen in observed] == [[9], []]
 
 
+def test_a_table_tells_the_distortion_of_its_cameras(tmp_path):
+    write_text(
+        tmp_path,
+        cameras={3: ("OPENCV", 640, 480, (500.0, 510.0, 320.0, 240.0, 0.1, 0.2, 0.3, 0.4)), 5: CAMERAS[3]},
+    )
+    bent = camera_of(colmap.read(tmp_path, ".").table, 0, (480, 640))
+    assert bent.distortion == (0.1, 0.2, 0.3, 0.4)
+
+
 def test_a_large_binary_model_agrees_with_its_text(tmp_path):
     rng = np.random.default_rng(1)
     points = {
@@ -185,6 +194,8 @@ def test_every_camera_model(tmp_path, write, model):
     fx, fy = (values["f"], values["f"]) if "f" in values else (values["fx"], values["fy"])
     assert read[1] == Camera(64, 48, fx, fy, values["cx"], values["cy"])
     assert read[3].fy == 510.0
+    told = camera_of(colmap.read(tmp_path, ".").table, 0, (480, 640))
+    assert told == Camera(640, 480, 500.0, 510.0, 320.0, 240.0)
     assert colmap.distorted(tmp_path) == ([] if "PINHOLE" in model else [f"1 {model}"])
 
 

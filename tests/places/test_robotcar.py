@@ -5,6 +5,7 @@ import pytest
 
 from samespot.errors import InputError
 from samespot.places import robotcar
+from samespot.places.camera import Camera, camera_of
 from samespot.places.pose import conjugate, ground_pose, rotation_matrices
 
 NVM = "3D-models/all-merged/all.nvm"
@@ -133,3 +134,13 @@ def test_a_model_cut_short_is_named(root):
     write(root, NVM, f"NVM_V3\n\n2\n./sun/rear/1.png 400 {LOOKS_NORTH} 1 2 3 0 0\n")
     with pytest.raises(InputError, match=r"all.nvm: 2 cameras announced, 1 found"):
         robotcar.read(root, "reference")
+
+
+def test_cameras_come_from_the_files_of_the_data_set(root):
+    assert "fx" not in robotcar.read(root, "train").table
+    write(root, "intrinsics/rear_intrinsics.txt", "fx 400.0\nfy 400.0\ncx 508.2\ncy 498.2\n")
+    table = robotcar.read(root, "train").table
+    assert camera_of(table, 0, (512, 512)) == Camera(512, 512, 200.0, 200.0, 254.1, 249.1)
+    write(root, "intrinsics/rear_intrinsics.txt", "fx 400.0\n")
+    with pytest.raises(InputError, match="fx, fy, cx and cy"):
+        robotcar.read(root, "train")

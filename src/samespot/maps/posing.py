@@ -15,6 +15,7 @@ from samespot.matching.keypoints import Keypoints
 from samespot.matching.verification import covered
 from samespot.places.camera import Camera
 from samespot.places.pose import angles_between, rotation_matrices
+from samespot.poses.absolute import LEAST as FEW
 from samespot.poses.absolute import NoPose, Sights, Solved, sights_from, solve
 from samespot.poses.lifting import pixels_of
 from samespot.progress import Progress, counting
@@ -27,8 +28,9 @@ LEAST = 15  # right poses and wrong ones: with fewer, nothing can be fitted
 FOLDS = 5
 ASKED = 80  # photos that a map asks itself about, at most: a pose takes a tenth of a second
 POSE_WITHIN, POSE_TURNED = 0.02, 5.0  # a pose is right so near, as a share of `within` of the map; and [deg]
-# keypoints that agree; their share of those asked; what part of the photo they cover; how well they fix the centre
-EVIDENCE = ("keypoints", "share", "area", "certainty")
+# keypoints that agree; their share of those asked; what part of the photo they cover; how well they fix the centre; how
+# many times as many as by chance
+EVIDENCE = ("keypoints", "share", "area", "certainty", "contrast")
 Floats = NDArray[np.float64]
 
 
@@ -100,7 +102,7 @@ class Poser:
 
 
 def evidence_of(solved: Solved, sights_xy: Keypoints, keypoints: NDArray[np.int64], near: float) -> Floats:
-    """(4,) numbers of which more is better. near: [m] scale on which certainty is counted."""
+    """(5,) numbers of which more is better. near: [m] scale on which certainty is counted."""
     area = covered(sights_xy, keypoints)
     return np.array(
         [
@@ -108,6 +110,7 @@ def evidence_of(solved: Solved, sights_xy: Keypoints, keypoints: NDArray[np.int6
             np.log(solved.keypoints / max(solved.asked, 1)),
             area,
             -np.log(max(solved.deviation, 1e-3 * near) / near),
+            np.log(solved.keypoints / max(solved.by_chance, FEW)),
         ]
     )
 
@@ -122,7 +125,7 @@ class PoseTrust:
 
     @classmethod
     def fit(cls, evidence: Floats, right: NDArray[np.bool_], within: tuple[float, float]) -> PoseTrust | None:
-        """From poses (n, 4) of which is known whether they were right; None where there are too few of a kind."""
+        """From poses (n, 5) of which is known whether they were right; None where there are too few of a kind."""
         hits, misses = int(right.sum()), int((~right).sum())
         if hits < LEAST or misses < LEAST:
             return None

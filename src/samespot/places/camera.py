@@ -6,6 +6,7 @@ Pixels are counted so that the centre of the first one lies at (0.5, 0.5).
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -119,6 +120,20 @@ def camera_of(table: pd.DataFrame, row: int, size: tuple[int, int]) -> Camera | 
     if 0 < values[FOV] < 180:
         return Camera.of_view(width, height, values[FOV])
     return None
+
+
+def camera_columns(names: Iterable[str], cameras: Mapping[str, Camera]) -> dict[str, Floats]:
+    """The columns of a table that tell the camera of each photo, by its name; none where no camera is known."""
+    if not cameras:
+        return {}
+    rows = [
+        [*(getattr(lens, name) for name in CAMERA), *lens.distortion]
+        if (lens := cameras.get(name)) is not None
+        else [math.nan] * (len(CAMERA) + len(DISTORTION))
+        for name in names
+    ]
+    values = np.array(rows, dtype=np.float64).reshape(-1, len(CAMERA) + len(DISTORTION))
+    return dict(zip((*CAMERA, *DISTORTION), values.T, strict=True))
 
 
 def parse_camera(words: str) -> Camera:

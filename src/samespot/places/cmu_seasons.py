@@ -10,13 +10,15 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from samespot.errors import InputError
+from samespot.places.camera import Camera, camera_columns, parse_camera
 from samespot.places.catalogue import MissingImages
 from samespot.places.pose import POSE, PoseFrame, conjugate, pose_columns
-from samespot.places.pose_files import read_names, read_nvm_cameras, read_rows, unit_quaternions
+from samespot.places.pose_files import open_text, read_names, read_nvm_cameras, read_rows, unit_quaternions
 from samespot.places.table import Places
 from samespot.places.wording import unknown_part
 
 LAYOUT = """\
+Extended-CMU-Seasons/intrinsics.txt                     c0 OPENCV width height fx fy cx cy k1 k2 p1 p2; poses need it
 Extended-CMU-Seasons/slice<2..25>/
   database/img_<number>_<c0|c1>_<microseconds>us.jpg    the reference drive
   query/img_<number>_<c0|c1>_<microseconds>us.jpg       eleven other drives
@@ -50,6 +52,7 @@ CONDITIONS = {
     "2011-07-28": "overcast + foliage",
 }
 UTC = "%Y-%m-%dT%H:%M:%S.%fZ"
+INTRINSICS = "c0 OPENCV width height fx fy cx cy k1 k2 p1 p2"
 POSE_LINE = "name qw qx qy qz cx cy cz"
 Floats = NDArray[np.float64]
 
@@ -75,6 +78,7 @@ def read(root: Path, part: str, *, missing_images: MissingImages = "warn") -> Pl
     )
     table = _described(names, k, split, _image_folder(root, k, split), source)
     table = table.assign(**pose_columns(centres, rotations, FRAME))
+    table = table.assign(**camera_columns(table["sequence"], _cameras(root)))
     secret, odd = int(table["easting"].isna().sum()), int((table["condition"] == "unknown").sum())
     if secret == len(table):
         table = table.drop(columns=list(POSE))
@@ -110,6 +114,22 @@ def missing(root: Path) -> list[str]:
 def area(k: int) -> str:
     """`urban`, `suburban` or `park`: what the data set's README calls the surroundings of slice k."""
     return next((name for name, first, last in AREAS if first <= k <= last), "unknown")
+
+
+def _cameras(root: Path) -> dict[str, Camera]:
+    """c0 and c1 of the extended release; none of the first one, whose photos are rectified."""
+    path = root / "intrinsics.txt"
+    if not path.is_file():
+        return {}
+    cameras = {}
+    with open_text(path) as file:
+        for number, line in enumerate(file, start=1):
+            name, *words = line.split() or ["#"]
+            if not name.startswith("#"):
+                if len(words) != 11 or words[0] != "OPENCV":
+                    raise InputError(f"{path} line {number}: expected: {INTRINSICS}")
+                cameras[name] = parse_camera(",".join(words[1:]))
+    return cameras
 
 
 def _slices(root: Path) -> list[int]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samespot.errors import InputError
-from samespot.places.camera import CAMERA, DISTORTION, Camera
+from samespot.places.camera import DISTORTION, Camera, camera_columns
 from samespot.places.catalogue import MissingImages
 from samespot.places.pose import PoseFrame, inverse_poses, not_unit, pose_columns, rotation_matrices
 from samespot.places.pose_files import open_text
@@ -261,20 +261,21 @@ def _pinhole(folder: Path, camera_id: int, lens: _Lens) -> Camera:
 
 def _camera_columns(camera_ids: Ints, lenses: dict[int, _Lens]) -> dict[str, Floats]:
     """The columns of a table that tell the camera of each image; NaN of lenses that they cannot tell."""
-    rows = {number: _camera_row(lens) for number, lens in lenses.items()}
-    values = np.array([rows[int(number)] for number in camera_ids]).reshape(-1, len(CAMERA) + len(DISTORTION))
-    return dict(zip((*CAMERA, *DISTORTION), values.T, strict=True))
+    told = {str(number): camera for number, lens in lenses.items() if (camera := _camera(lens)) is not None}
+    return camera_columns((str(number) for number in camera_ids), told)
 
 
-def _camera_row(lens: _Lens) -> list[float]:
-    """Size, focal lengths, principal point, and k1, k2, p1, p2."""
+def _camera(lens: _Lens) -> Camera | None:
+    """With its distortion; None of a lens that takes more than k1, k2, p1 and p2."""
     focals, extra = next((focals, extra) for name, focals, extra in MODELS if name == lens.model)
     bent = {"SIMPLE_RADIAL": ("k1",), "RADIAL": ("k1", "k2"), "OPENCV": DISTORTION}
     if not focals or lens.model in FISHEYE or (extra and lens.model not in bent):
-        return [np.nan] * (len(CAMERA) + len(DISTORTION))
+        return None
     told = dict(zip(bent.get(lens.model, ()), lens.parameters[focals + 2 :], strict=True))
-    pinhole = lens.parameters[0], lens.parameters[focals - 1], *lens.parameters[focals : focals + 2]
-    return [lens.width, lens.height, *pinhole, *(told.get(name, 0.0) for name in DISTORTION)]
+    k1, k2, p1, p2 = (told.get(name, 0.0) for name in DISTORTION)
+    fx, fy = lens.parameters[0], lens.parameters[focals - 1]
+    cx, cy = lens.parameters[focals : focals + 2]
+    return Camera(lens.width, lens.height, fx, fy, cx, cy, (k1, k2, p1, p2))
 
 
 def _lenses_binary(path: Path) -> dict[int, _Lens]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from samespot.errors import InputError
 from samespot.places import colmap
+from samespot.places.camera import Camera, camera_columns
 from samespot.places.catalogue import MissingImages
 from samespot.places.pose import PoseFrame, not_rotations, pose_columns, quaternions
 from samespot.places.pose_files import read_names, read_nvm_cameras, read_rows
@@ -21,6 +22,7 @@ RobotCar-Seasons/
   images/<condition>/{left,rear,right}/<microseconds>.jpg
   3D-models/all-merged/all.nvm                                      poses of overcast-reference, or
   3D-models/individual/colmap_reconstructions/<001..049>_aligned/   the same, one model a location
+  intrinsics/{left,rear,right}_intrinsics.txt                       fx, fy, cx and cy, a line each; poses need them
   robotcar_v2_train.txt                                             name and 4x4 pose
   robotcar_v2_test.txt                                              name; the poses are secret
 """
@@ -40,6 +42,7 @@ CONDITIONS = (
     "snow",
     "sun",
 )
+SIZE = (1024, 1024)  # width and height [px]; the released photos are undistorted
 UTC = "%Y-%m-%dT%H:%M:%S.%fZ"
 NVM = "3D-models/all-merged/all.nvm"
 MODELS = "3D-models/individual/colmap_reconstructions"
@@ -64,7 +67,7 @@ def read(root: Path, part: str, *, missing_images: MissingImages = "warn") -> Pl
     if part == "test":
         names = read_names(root / TEST)
         unknown = {"easting": np.nan, "northing": np.nan, "heading": np.nan}
-        table = _described(names, part, root / TEST).assign(**unknown)
+        table = _with_cameras(_described(names, part, root / TEST).assign(**unknown), root)
         note = "the poses of the test images are secret; submit estimates to the benchmark"
         return Places.build(
             root,
@@ -76,6 +79,7 @@ def read(root: Path, part: str, *, missing_images: MissingImages = "warn") -> Pl
         )
     names, centres, rotations, source = _train(root / TRAIN) if part == "train" else _reference(root)
     table = _described(names, part, source).assign(**pose_columns(centres, rotations, FRAME))
+    table = _with_cameras(table, root)
     repeated = table["image"].duplicated()
     return Places.build(
         root,
@@ -93,6 +97,19 @@ def missing(root: Path) -> list[str]:
     lacking = [f"images/{c}" for c in CONDITIONS if not (root / "images" / c).is_dir()]
     lacking += [name for name in (TRAIN, TEST) if not (root / name).is_file()]
     return lacking + ([] if _reference_sources(root) else [NVM])
+
+
+def _with_cameras(table: pd.DataFrame, root: Path) -> pd.DataFrame:
+    """With the camera of each photo, where the data set's own files tell it."""
+    cameras = {}
+    for side in ("left", "rear", "right"):
+        path = root / f"intrinsics/{side}_intrinsics.txt"
+        if path.is_file():
+            values = read_rows(path, 1, "fx 400.0").numbers[:, 0]
+            if len(values) != 4 or not (values > 0).all():
+                raise InputError(f"{path}: a camera is fx, fy, cx and cy, a line each, above 0")
+            cameras[side] = Camera(*SIZE, *values.tolist())
+    return table.assign(**camera_columns(table["camera"], cameras))
 
 
 def _train(path: Path) -> tuple[list[str], NDArray[np.float64], NDArray[np.float64], Path]:

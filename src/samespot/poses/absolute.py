@@ -3,6 +3,9 @@
     sights of several map photos ─► groups that see the same things ─► LO-RANSAC of P3P in each ─► the pose that
     explains most keypoints ─► refined on all that it explains, with its covariance
 
+How many keypoints agree by chance depends on the scene: windows in rows agree with many poses. So the photo is also
+solved mirrored, which no pose explains: what agrees then does so by chance.
+
 A pose is told as in tables of places: the centre, and the quaternion of the camera-to-world rotation.
 """
 
@@ -22,6 +25,7 @@ from samespot.places.pose import quaternions
 
 PIXELS = 6.0  # of 640 along the longer side, that a keypoint may be off
 LEAST = 12  # keypoints that must agree: of unrelated photos, some do by chance
+CLEAR = 0.5  # of the keypoints: where more agree, no chance is asked about
 FEWEST = 4  # sights without which nothing is tried: one more than any pose goes through
 GROUPS = 3  # of the candidates that are tried, besides all of them together
 SHARED, NEAR = (
@@ -51,6 +55,9 @@ class Sights:
 
     def select(self, rows: Any) -> Sights:
         return Sights(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
+
+    def mirrored(self, camera: Camera) -> Sights:
+        return replace(self, xy=np.stack([camera.width - self.xy[:, 0], self.xy[:, 1]], axis=1))
 
     @classmethod
     def none(cls) -> Sights:
@@ -87,6 +94,7 @@ class Solved:
     explained: Rows  # (k,) sights that agree with it
     keypoints: int  # different keypoints among them
     asked: int  # different keypoints that had a sight
+    by_chance: int = 0  # that agree if the photo is mirrored, which no pose explains; 0: hardly any can
 
     @property
     def deviation(self) -> float:
@@ -117,9 +125,28 @@ def solve(sights: Sights, camera: Camera, *, focal_known: bool = True, seed: int
     if asked < FEWEST:
         return NoPose(f"{asked} keypoints have a known place; a pose needs {LEAST}")
     pixels = PIXELS * max(camera.width, camera.height) / 640.0
-    best: tuple[Camera, _Pose] | None = None
-    most = 0
-    for lens in [camera] if focal_known else _lenses(camera):
+    lenses = [camera] if focal_known else list(_lenses(camera))
+    most, best = _best(sights, lenses, pixels, seed)
+    if best is None or most < LEAST:
+        return NoPose(f"only {most} of {asked} keypoints agree on a pose; {LEAST} are needed")
+    lens, found = best
+    solved = _told(sights, lens, _refined(sights, lens, found, pixels, focal_known), pixels, focal_known)
+    if isinstance(solved, NoPose) or solved.keypoints > CLEAR * asked:
+        return solved
+    by_chance, _ = _best(sights.mirrored(lens), [lens], pixels, seed)
+    if by_chance >= solved.keypoints:
+        return NoPose(
+            f"{solved.keypoints} of {asked} keypoints agree on a pose, and {by_chance} would if the photo were mirrored"
+        )
+    return replace(solved, by_chance=by_chance)
+
+
+def _best(
+    sights: Sights, lenses: list[Camera], pixels: float, seed: int
+) -> tuple[int, tuple[Camera, _Pose] | None]:
+    """The pose that most different keypoints agree with, its camera, and how many do."""
+    best, most = None, 0
+    for lens in lenses:
         for group in _groups(sights):
             pose = _ransac(sights.select(group), lens, pixels, seed)
             if pose is None:
@@ -127,10 +154,7 @@ def solve(sights: Sights, camera: Camera, *, focal_known: bool = True, seed: int
             count = _different(sights, _errors(sights, lens, pose) <= pixels)
             if count > most:
                 best, most = (lens, pose), count
-    if best is None or most < LEAST:
-        return NoPose(f"only {most} of {asked} keypoints agree on a pose; {LEAST} are needed")
-    lens, found = best
-    return _told(sights, lens, _refined(sights, lens, found, pixels, focal_known), pixels, focal_known)
+    return most, best
 
 
 def _lenses(camera: Camera) -> Iterator[Camera]:

@@ -24,6 +24,10 @@ from samespot.progress import Progress, counting
 NEIGHBOURS = 10  # photos that each is matched with
 TURNED = 60.0  # [deg] beyond which two photos show different things
 PIXELS = 4.0  # of 640 along the longer side, that a keypoint may lie off its line or its point
+FEWEST, CHANCE = (
+    15,
+    0.1,
+)  # matches of two photos, and share of them, on the lines: of unrelated photos a few lie there
 ANGLE = 1.5  # [deg] between the rays to a point, at least: with less, its distance is not known
 MOST_SEEN = 30  # photos of one point that are looked at
 Floats = NDArray[np.float64]
@@ -64,7 +68,8 @@ def triangulated(
             cameras[b],
         )
         kept = found[off <= PIXELS * max(cameras[a].width, cameras[a].height) / 640.0]
-        links.append(kept + starts[[a, b]])
+        if len(kept) >= max(FEWEST, CHANCE * len(found)):
+            links.append(kept + starts[[a, b]])
         tick(1)
     points = [np.full((len(one), 3), np.nan, dtype=np.float32) for one in keypoints]
     photo = np.repeat(np.arange(len(keypoints)), np.diff(starts))

@@ -93,7 +93,9 @@ def connected(uri: str) -> Any:
             client = MilvusClient(uri, token=os.environ.get(TOKEN, ""), timeout=CONNECTING)
             client.list_collections(timeout=CONNECTING)
             break
-        except (MilvusException, OSError) as error:
+        except Exception as error:
+            if not (isinstance(error, MilvusException | OSError) or _of_grpc(error)):
+                raise
             if not left:
                 raise InputError(_why_not(uri, local, error)) from None
             time.sleep(1.0)
@@ -119,6 +121,10 @@ def _line(error: Exception) -> str:
     return (told.replace(token, "…") if token else told)[:200]
 
 
+def _of_grpc(error: Exception) -> bool:
+    return type(error).__module__.partition(".")[0] == "grpc"
+
+
 @contextmanager
 def _told(uri: str) -> Iterator[None]:
     """What Milvus says is wrong, as one line."""
@@ -129,7 +135,7 @@ def _told(uri: str) -> Iterator[None]:
     except MilvusException as error:
         raise InputError(f"{uri}: Milvus says: {_line(error)}") from None
     except Exception as error:
-        if type(error).__module__.partition(".")[0] != "grpc":
+        if not _of_grpc(error):
             raise
         raise InputError(f"{uri}: Milvus does not answer any more ({_line(error)})") from None
 
