@@ -1,7 +1,7 @@
 // One answer and its matches, as elements.
 import { showPhoto } from "./api.js";
 import { make, say } from "./dom.js";
-import { apart, coordinates, facing, headline, matchFacts, metres, named, percent, poseWords } from "./words.js";
+import { apart, coordinates, facing, headline, matchFacts, metres, named, percent, poseOnMap, poseWords, reliable } from "./words.js";
 
 async function copy(text, button) {
   try {
@@ -58,11 +58,13 @@ export function answerCard(answer, asked, info) {
   const card = make("div", { class: `card ${found ? "here" : "lost"}` }, make("h2", {}, headline(answer)), bar(probability, found), picture(asked, "your photo"));
   if (found) {
     const typical = answer.typical_error ? ` Right answers are typically ${metres(answer.typical_error)} off.` : "";
-    card.append(make("p", {}, `Within ${metres(answer.radius)} of this position${answer.heading === null ? "" : `, facing ${facing(answer.heading)}`}.${typical}`));
+    const camera = poseOnMap(answer, info);
+    const heading = camera?.sure ? camera.heading : answer.heading;
+    card.append(make("p", {}, `Within ${metres(answer.radius)} of this position${heading === null ? "" : `, facing ${facing(heading)}`}.${typical}`));
     const list = make("dl", { class: "where" });
     if (position.latitude !== null) list.append(coordinateRow("Latitude, longitude", coordinates(position)));
     list.append(coordinateRow(info.projection ? `Metres, ${info.projection}` : "Metres on the map", coordinates({ ...position, latitude: null })));
-    if (answer.pose) list.append(coordinateRow("Camera centre: x, y, z of the map's poses", answer.pose.centre.map((one) => one.toFixed(2)).join(", ")));
+    if (answer.pose && reliable(answer.pose)) list.append(coordinateRow("Camera centre: x, y, z of the map's poses", answer.pose.centre.map((one) => one.toFixed(2)).join(", ")));
     card.append(list);
   } else {
     const why = probability >= 0.2 ? "It cannot be told well enough where this photo was taken." : "No photo of this map shows the same place, as far as can be told.";

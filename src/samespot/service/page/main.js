@@ -75,10 +75,8 @@ function describeMap() {
       const near = answer.matches.filter((match) => matchFacts(answer, match).same).length;
       words.push(`Your photo is at ${coordinates(answer.position)}; ${near} of ${answer.matches.length} matches are there.`);
       const camera = poseOnMap(answer, info);
-      if (camera?.sure) {
-        key.unshift(["wedge", "your camera and what it sees"]);
-        words.push(`Your camera looks ${facing(camera.heading)} and sees ${Math.round(camera.fov)}°.`);
-      }
+      if (camera) key.unshift(["wedge", camera.sure ? "your camera and what it sees" : "your camera, if its pose were right"]);
+      if (camera?.sure) words.push(`Your camera looks ${facing(camera.heading)} and sees ${Math.round(camera.fov)}°.`);
     } else words.push("Your photo is not on the map.");
   }
   at("map-key").replaceChildren(...key.map(([sign, name]) => make("li", {}, make("i", { class: `sign ${sign}` }), name)));

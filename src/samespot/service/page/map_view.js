@@ -153,8 +153,8 @@ export class MapView {
     const answer = this.chosen();
     if (answer?.position) {
       this.paintEstimate(answer);
-      this.paintMatches(answer);
       if (this.scene.camera) this.paintFrustum(this.scene.camera, answer.radius);
+      this.paintMatches(answer);
       this.paintMarker(answer);
     }
     this.paintLit();

@@ -25,7 +25,7 @@ export function metres(length) {
 const closely = (length) => (length >= 10 ? metres(length) : `${length < 0.01 ? "less than 0.01" : length.toFixed(2)}${UNIT}m`);
 const SURE = 0.5; // probability from which on a pose is relied on
 
-const reliable = (pose) => pose.probability === null || pose.probability >= SURE;
+export const reliable = (pose) => pose.probability === null || pose.probability >= SURE;
 
 // what is known of the camera itself; nothing where it was not asked for
 export function poseWords({ pose, no_pose: why }) {
