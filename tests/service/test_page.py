@@ -14,6 +14,7 @@ from PIL import Image, ImageDraw
 from scipy.spatial.transform import Rotation
 
 from samespot.figures.report_sections.looks import THEMES
+from samespot.places.exif import exif_camera
 
 PAGE = Path(__file__).parents[2] / "src" / "samespot" / "service" / "page"
 RECORDED = json.loads((Path(__file__).parent / "recorded.json").read_text())
@@ -452,6 +453,46 @@ def test_no_pose_says_why_and_a_map_without_is_not_asked(opened, posing):
     page.wait_for_selector(".card.here")
     assert page.locator(".pose").count() == 0
     assert "pose" not in posing.asked[-1][0]
+
+
+def with_film(film, byte_order, size=(3000, 2000), turned=1):
+    exif = Image.Exif()
+    exif.endian = byte_order
+    exif[0x0112] = turned
+    exif.get_ifd(0x8825)[1] = "N"
+    exif.get_ifd(0x8769).update({0x920A: 5.7, 0xA405: film})
+    return picture(size=size, exif=exif)
+
+
+@pytest.mark.parametrize("byte_order", ["<", ">"])
+def test_the_focal_length_goes_with_the_photo_that_lost_its_exif_data(opened, posing, byte_order):
+    data = with_film(28, byte_order, turned=6)
+    page = opened()
+    ask(page, photo(data=data))
+    page.wait_for_selector(".card.here")
+    query, _, body = posing.asked[0]
+    assert not Image.open(BytesIO(body)).getexif()
+    known = exif_camera(data).scaled(1600, 1067)
+    told = [float(one) for one in query["camera"].split(",")]
+    assert told == pytest.approx([1067, 1600, known.fx, known.fy, known.cx, known.cy], rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        picture(),
+        picture(kind="PNG"),
+        with_film(0, "<"),
+        with_film(60_000, "<"),
+        picture(exif=b"Exif\0\0II*\0\xff\xff\xff\x7f" + bytes(40)),  # a list beyond the end of the file
+    ],
+)
+def test_a_file_that_tells_no_focal_length_is_asked_about_all_the_same(opened, posing, data):
+    page = opened()
+    ask(page, photo(data=data))
+    page.wait_for_selector(".card.here")
+    assert "camera" not in posing.asked[0][0]
+    assert posing.asked[0][0]["pose"] == "true"
 
 
 # ---- what is sent ----

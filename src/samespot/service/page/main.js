@@ -126,7 +126,10 @@ async function send() {
   const { asked } = state;
   busy(asked.length > 1 ? `Looking for ${asked.length} photos…` : "Looking…");
   const query = { map: state.map, k: 5, pairs: true };
-  if (state.info.poses && asked.length === 1) query.pose = true; // of many, poses would take longer than a service waits
+  if (state.info.poses && asked.length === 1) { // of many, poses would take longer than a service waits
+    query.pose = true;
+    if (asked[0].camera) query.camera = asked[0].camera;
+  }
   let body, headers = {};
   if (asked.length === 1) {
     [body, headers] = [asked[0].blob, { "Content-Type": kindOf(asked[0]) }];
