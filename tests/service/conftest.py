@@ -1,9 +1,14 @@
 """A small map with the real network and the real local features, behind a service in this process."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
+from PIL import Image
+from scipy.spatial.transform import Rotation
 
 import samespot
+from samespot.places.pose import PoseFrame, pose_columns
 from samespot.places.table import Places
 from samespot.service.app import create_app
 from samespot.service.options import ServeOptions
@@ -49,6 +54,41 @@ def street(tmp_path_factory):
     return folder
 
 
+FOV, DEPTH, PER_PIXEL = 60.0, 10.0, 10.0 * 2 * np.tan(np.radians(30.0)) / 160  # [deg], [m], [m] on the wall
+TURN = Rotation.from_euler("ZYX", [-30.0, 4.0, -80.0], degrees=True)  # of cameras that are not level
+CORNER = np.array([690000.0, 5335000.0, 520.0])
+
+
+def stood(number, shift):
+    """(3,) where a camera stood that sees a scene so far shifted: all look the same way, each at a wall of its own."""
+    return CORNER + np.array([40.0 * number, 0.0, 0.0]) + TURN.apply([PER_PIXEL * shift, 0.0, 0.0])
+
+
+@pytest.fixture(scope="session")
+def posed(tmp_path_factory):
+    """A folder with the map `posed`, which gives poses, and whose positions are those of its poses."""
+    folder = tmp_path_factory.mktemp("posed")
+    names = [(number, at) for number in range(4) for at in range(VIEWS)]
+    for number, at in names:
+        view(number, SHIFT * at).save(folder / f"{number:02d}-{at}.png")
+    Image.fromarray(np.full((120, 160), 1000 * DEPTH, dtype=np.uint16)).save(folder / "wall-depth.png")
+    centres = np.array([stood(number, SHIFT * at) for number, at in names])
+    turns = np.tile(TURN.as_quat(scalar_first=True), (len(names), 1))
+    columns = {
+        "image": [f"{number:02d}-{at}.png" for number, at in names],
+        "depth": "wall-depth.png",
+        "fov": FOV,
+    }
+    columns |= pose_columns(centres, turns, PoseFrame())
+    with pytest.MonkeyPatch.context() as patch:
+        from samespot.maps import build
+
+        patch.setattr(build._Work, "_calibration", lambda self, generation: known_trust().to_dict())
+        places = Places.build(folder, columns, projection="EPSG:32632")
+        samespot.build_map(places, out=folder / "posed", within=15.0, geometry="depth")
+    return folder / "posed"
+
+
 @pytest.fixture(scope="session")
 def serving(street):
     """Starts a service with these options in this process: a client to ask it with."""
@@ -58,7 +98,7 @@ def serving(street):
 
     @contextmanager
     def start(maps=("map", "flat"), **options):
-        words = [f"{name}={street / name}" for name in maps]
+        words = [f"{Path(name).name}={street / name}" for name in maps]  # of the street, or anywhere
         app = create_app(ServeOptions(maps=words, **options))
         with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
             yield client

@@ -11,8 +11,10 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 import pytest
 from PIL import Image, ImageDraw
+from scipy.spatial.transform import Rotation
 
 from samespot.figures.report_sections.looks import THEMES
+from samespot.places.exif import exif_camera
 
 PAGE = Path(__file__).parents[2] / "src" / "samespot" / "service" / "page"
 RECORDED = json.loads((Path(__file__).parent / "recorded.json").read_text())
@@ -324,6 +326,173 @@ def test_the_page_and_the_real_service_understand_each_other(opened, serving, st
         page.wait_for_selector(".card.lost")
         page.set_input_files("#files", queries)
         page.locator(".track-head h2", has_text="2 of 3 photos found").wait_for()
+
+
+# ---- poses ----
+
+
+def pose_of(heading=90.0, moved=(3.0, 0.0), **more):
+    """A level camera in the frame of east, north and up, so far from the answer's position; as the service tells it."""
+    at = RECORDED["found"]["position"]
+    turned = Rotation.from_euler("ZX", [-heading, -90.0], degrees=True)
+    told = {
+        "centre": [at["easting"] + moved[0], at["northing"] + moved[1], 1.7],
+        "quaternion": turned.as_quat(scalar_first=True).tolist(),
+        "covariance": np.diag([0.0064, 0.0036, 0.0044, 0, 0, 0]).tolist(),
+        **{"inliers": 871, "matches": 1022, "fov": 60.0, "fov_estimated": False},
+        **{"probability": 0.97, "within": [0.5, 5.0]},
+    }
+    return {**told, **more}
+
+
+@pytest.fixture
+def posing(service):
+    """A service whose map gives poses."""
+    service.maps["town"]["poses"] = {"from": "depth", "axes": {"east": [1, 0, 0], "north": [0, 1, 0]}}
+    service.answers[0].update(pose=pose_of(), no_pose=None)
+    return service
+
+
+def redness(page, answer, spots):
+    """How red the map is at spots (east, north [m] of the answer's position)."""
+    view = view_of(page)
+    at = answer["position"]
+    shown = np.asarray(Image.open(BytesIO(page.locator("#map").screenshot())).convert("RGB"), dtype=float)
+    tall, wide, _ = shown.shape
+    found = []
+    for east, north in spots:
+        x = wide / 2 + (at["easting"] + east - view[0]) / view[2]
+        y = tall / 2 - (at["northing"] + north - view[1]) / view[2]
+        red, green, blue = shown[round(y), round(x)]
+        found.append(red - (green + blue) / 2)
+    return found
+
+
+def test_a_pose_is_told_in_words_and_drawn_where_the_camera_looks(opened, posing):
+    page = opened()
+    ask(page)
+    page.wait_for_selector(".card.here")
+    line = "Camera pose: 0.12 m (1 σ), 871 keypoints agree, 97 %."
+    assert text(page.locator(".pose")) == line
+    announced(page, "871 keypoints agree")
+    assert "500355.07, 3886073.59, 1.70" in text(page.locator(".where"))
+    assert "facing east (90°)" in text(page.locator("#answer"))
+    assert "Your camera looks east (90°) and sees 60°." in page.locator("#map-words").text_content()
+    assert "your camera and what it sees" in text(page.locator("#map-key"))
+    assert posing.asked[0][0]["pose"] == "true"
+    page.locator("summary").click()
+    assert "right within 0.5 m and 5°" in text(page.locator("details"))
+    inside, beside, behind = redness(page, posing.answers[0], [(15, 3), (10, 12), (-10, 3)])
+    assert inside > 1.5 * max(beside, behind) > 0
+
+
+@pytest.mark.parametrize("heading", [0.0, 225.0])
+def test_the_frustum_turns_with_the_pose(opened, posing, heading):
+    posing.answers[0]["pose"] = pose_of(heading, (-4.0, 4.0), fov=50.0)
+    page = opened()
+    ask(page)
+    page.wait_for_selector(".card.here")
+    spots = [
+        (-4 + 14 * np.sin(np.radians(to)), 4 + 14 * np.cos(np.radians(to)))
+        for to in (heading, heading + 90, heading + 180, heading + 270)
+    ]
+    ahead, *others = redness(page, posing.answers[0], spots)
+    assert ahead > 1.5 * max(others)
+
+
+def test_a_room_whose_poses_have_other_axes(opened, posing):
+    at = RECORDED["found"]["position"]
+    posing.maps["town"]["poses"]["axes"] = {"east": [1, 0, 0], "north": [0, 0, 1]}  # y down
+    looking = Rotation.from_euler("Y", 90.0, degrees=True).as_quat(scalar_first=True).tolist()
+    posing.answers[0]["pose"] = pose_of(quaternion=looking, centre=[at["easting"], 1.5, at["northing"]])
+    page = opened()
+    ask(page)
+    page.wait_for_selector(".card.here")
+    assert "facing east (90°)" in text(page.locator("#answer"))
+    ahead, behind = redness(page, posing.answers[0], [(15, 2), (-10, 2)])
+    assert ahead > 1.5 * behind
+
+
+def test_poses_that_are_not_on_the_plane_stand_at_the_position(opened, posing):
+    posing.maps["town"]["poses"]["axes"] = None
+    posing.answers[0].update(pose=pose_of(centre=[0.1, 0.2, 0.3]), heading=180.0)
+    page = opened()
+    ask(page)
+    page.wait_for_selector(".card.here")
+    assert "facing south (180°)" in text(page.locator("#answer"))
+    ahead, behind = redness(page, posing.answers[0], [(2, -15), (2, 15)])
+    assert ahead > 1.5 * behind
+
+
+def test_a_doubtful_pose_is_told_as_such_and_does_not_move_the_answer(opened, posing):
+    posing.answers[0]["pose"] = pose_of(probability=0.04, fov_estimated=True)
+    page = opened()
+    ask(page)
+    page.wait_for_selector(".card.here")
+    told = text(page.locator(".pose"))
+    assert told.startswith("Camera pose, not to be relied on: 0.12 m (1 σ), 871 keypoints agree, 4 %.")
+    assert told.endswith("Its field of view, 60°, was estimated, too.")
+    assert "facing east (86°)" in text(page.locator("#answer"))  # as without a pose
+    assert "Camera centre" not in text(page.locator(".where"))
+    assert "Your camera looks" not in page.locator("#map-words").text_content()
+
+
+def test_no_pose_says_why_and_a_map_without_is_not_asked(opened, posing):
+    posing.answers[0].update(pose=None, no_pose="only 9 of 214 keypoints agree on a pose; 12 are needed")
+    page = opened()
+    ask(page)
+    page.wait_for_selector(".card.here")
+    why = "No camera pose: only 9 of 214 keypoints agree on a pose; 12 are needed."
+    assert text(page.locator(".pose")) == why
+    announced(page, why)
+    assert "your camera" not in text(page.locator("#map-key"))
+    posing.maps["town"]["poses"] = None
+    posing.answers[0].update(no_pose=None)
+    page.reload()
+    ask(page)
+    page.wait_for_selector(".card.here")
+    assert page.locator(".pose").count() == 0
+    assert "pose" not in posing.asked[-1][0]
+
+
+def with_film(film, byte_order, size=(3000, 2000), turned=1):
+    exif = Image.Exif()
+    exif.endian = byte_order
+    exif[0x0112] = turned
+    exif.get_ifd(0x8825)[1] = "N"
+    exif.get_ifd(0x8769).update({0x920A: 5.7, 0xA405: film})
+    return picture(size=size, exif=exif)
+
+
+@pytest.mark.parametrize("byte_order", ["<", ">"])
+def test_the_focal_length_goes_with_the_photo_that_lost_its_exif_data(opened, posing, byte_order):
+    data = with_film(28, byte_order, turned=6)
+    page = opened()
+    ask(page, photo(data=data))
+    page.wait_for_selector(".card.here")
+    query, _, body = posing.asked[0]
+    assert not Image.open(BytesIO(body)).getexif()
+    known = exif_camera(data).scaled(1600, 1067)
+    told = [float(one) for one in query["camera"].split(",")]
+    assert told == pytest.approx([1067, 1600, known.fx, known.fy, known.cx, known.cy], rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        picture(),
+        picture(kind="PNG"),
+        with_film(0, "<"),
+        with_film(60_000, "<"),
+        picture(exif=b"Exif\0\0II*\0\xff\xff\xff\x7f" + bytes(40)),  # a list beyond the end of the file
+    ],
+)
+def test_a_file_that_tells_no_focal_length_is_asked_about_all_the_same(opened, posing, data):
+    page = opened()
+    ask(page, photo(data=data))
+    page.wait_for_selector(".card.here")
+    assert "camera" not in posing.asked[0][0]
+    assert posing.asked[0][0]["pose"] == "true"
 
 
 # ---- what is sent ----
@@ -646,8 +815,9 @@ def test_names_are_text_and_never_a_script(opened, service):
 
 
 @pytest.mark.parametrize("width", [360, 390, 768, 1280])
-def test_nothing_is_wider_than_the_window(opened, service, width):
-    service.answers = [RECORDED["found"], RECORDED["lost"], {"format": 1, "answers": RECORDED["track"]}]
+def test_nothing_is_wider_than_the_window(opened, posing, width):
+    service, track = posing, {"format": 1, "answers": RECORDED["track"]}
+    service.answers = [service.answers[0], RECORDED["lost"], track]
     service.maps["the east side of the campus and its gardens"] = service.maps["town"]
     page = opened(width=width, has_touch=True)
     page.locator("#map-facts", has_text="535").wait_for(state="attached")
@@ -697,7 +867,7 @@ def test_the_colours_are_those_of_the_report(opened, scheme):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-def test_axe_finds_nothing_to_complain_of(opened, service, scheme, width):
+def test_axe_finds_nothing_to_complain_of(opened, posing, scheme, width):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
 
     def complaints():
@@ -706,9 +876,9 @@ def test_axe_finds_nothing_to_complain_of(opened, service, scheme, width):
         assert "color-contrast" in [one["id"] for one in told["passes"]]  # it looked
         return [(one["id"], [node["html"][:120] for node in one["nodes"]]) for one in told["violations"]]
 
+    service, track = posing, {"format": 1, "answers": RECORDED["track"]}
     service.key = "key"
-    track = {"format": 1, "answers": RECORDED["track"]}
-    service.answers = [RECORDED["found"], RECORDED["lost"], refusal(503, "starting", "Starting."), track]
+    service.answers = [service.answers[0], RECORDED["lost"], refusal(503, "starting", "Starting."), track]
     page = opened(color_scheme=scheme, width=width, expected=[401, 503], reduced_motion="reduce")
     page.wait_for_selector("#key[open]")
     assert complaints() == []

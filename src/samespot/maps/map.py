@@ -198,6 +198,8 @@ class Map:
         seen = question.photo
         if not isinstance(seen, Seen):
             seen = self.look(seen, verify=asked.verify, named=question.name)
+        if asked.camera is not None:
+            seen = replace(seen, camera=parse_camera(asked.camera))
         return _Looked(question, seen, self.candidates(seen, limits))
 
     def _all_looked_up(
@@ -256,11 +258,10 @@ class Map:
         if self._poser is None or seen.keypoints is None:
             why = (self.meta.get("geometry") or {}).get("why", "it keeps nothing of them")
             return {"no_pose": f"this map does not know its keypoints in space: {why}"}
-        camera = seen.camera if asked.camera is None else parse_camera(asked.camera)
-        solved = self._poser.solve(seen.keypoints, found, camera, asked.pose_from)
+        solved = self._poser.solve(seen.keypoints, found, seen.camera, asked.pose_from)
         if isinstance(solved, NoPose):
             return {"no_pose": solved.why}
-        return {"pose": self._poser.told(solved, seen.keypoints, found, camera is None, asked.pose_from)}
+        return {"pose": self._poser.told(solved, seen.keypoints, found, seen.camera is None, asked.pose_from)}
 
     def _enough(self, seen: Seen, asked: LocateOptions) -> float:
         """The probability from which on a place counts as found."""

@@ -169,6 +169,13 @@ class LocateOptions(FilterOptions):
         False, "Tell which points of photo and match are the same, in json.", switch=True, panel=_ASKED
     )
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.camera is not None:
+            from samespot.places.camera import parse_camera
+
+            parse_camera(self.camera)  # what is wrong with it shows before a photo is read
+
     def refuse_ineffective(self, typed: set[str]) -> None:
         super().refuse_ineffective(typed)
         if self.precision is not None:

@@ -142,7 +142,9 @@ def parse_camera(words: str) -> Camera:
         width, height, fx, fy, cx, cy, *bent = (float(word) for word in words.split(","))
         if len(bent) not in (0, 4) or not np.isfinite([cx, cy, *bent]).all():
             raise ValueError
-        if not all(0 < value < np.inf for value in (width, height, fx, fy)):
+        if not all(1 <= value < np.inf for value in (width, height)) or not all(
+            0 < value < np.inf for value in (fx, fy)
+        ):
             raise ValueError
     except ValueError:
         raise InputError(

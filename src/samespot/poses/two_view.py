@@ -240,7 +240,7 @@ def figure(views: Sequence[Relative], focal: float) -> Floats:
         )
         inverse = top / np.maximum(bottom, 1e-12)
         known = bottom > 0
-        size = np.median(np.abs(inverse[known]))
+        size = np.median(np.abs(inverse[known])) if known.any() else 1.0
         inverse, distance = inverse / max(size, 1e-9), distance * size
     return np.array([d * one.centre[[0, 2]] for d, one in zip(distance, views, strict=True)])
 

@@ -28,6 +28,7 @@ from samespot.service.telling import Numbers
 IMAGES = ("image/jpeg", "image/png", "image/webp", "image/heic", "image/heif", "image/tiff", "image/gif")
 UPLOAD = 15.0  # [s] that the bytes of a request may take to arrive
 READING = 1 << 20  # bytes of a request of the GeoPose Protocol besides its photo
+POSE_FROM = 20  # photos of the map that a pose is solved from, at most
 LARGE = 1600  # longer side of a large photo of the map [pixels]
 As = Literal["json", "geojson", "geopose-ypr", "geopose-quaternion"]
 router = APIRouter()
@@ -108,6 +109,20 @@ async def locate(
     precision: Annotated[
         float | None, Query(gt=0, lt=1, description="Instead: found is what is right this often.")
     ] = None,
+    pose: Annotated[
+        bool | None, Query(description="Tell the 6DOF pose of the camera, where the map gives poses.")
+    ] = None,
+    camera: Annotated[
+        str | None,
+        Query(
+            max_length=200,
+            description="The camera, for the pose: width,height,fx,fy,cx,cy [pixels], and k1,k2,p1,p2 where the lens"
+            " distorts. Else from EXIF, or its focal length is estimated.",
+        ),
+    ] = None,
+    pose_from: Annotated[
+        int | None, Query(ge=1, le=POSE_FROM, description="Photos of the map that a pose is solved from.")
+    ] = None,
     track: Annotated[bool, Query(description="Several photos are one sequence, in their order.")] = False,
     speed: Annotated[
         float | None, Query(gt=0, le=FASTEST, description="The camera is never faster [m/s].")
@@ -135,6 +150,7 @@ async def locate(
         **{"k": k, "verify": verify, "pairs": pairs, "outside": outside, "at_least": at_least},
         **{"precision": precision, "near": near, "area": area, "heading": heading},
         **{"since": since, "until": until, "condition": condition},
+        **{"pose": pose, "camera": camera, "pose_from": pose_from},
     }  # what is not given is as `LocateOptions` has it
     asked: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     of_track = {name: value for name, value in (("speed", speed), ("every", every)) if value is not None}
@@ -232,7 +248,7 @@ async def geopose_ask(request: Request, service: Ours, asker: Asker, one: OneMap
             asked, encoded = await locating.in_pool(geopose.read, body)
             if len(encoded) > most:
                 raise too_large(most)
-            options = geopose.prior(asked)
+            options = {**geopose.prior(asked), **geopose.wanted(map)}
             _check_options(one, map, options)
             answer = await locating.locate(map, ("photo", encoded), options)
     _count(service.numbers, one.name, [answer])

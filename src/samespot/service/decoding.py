@@ -18,6 +18,7 @@ from pebble import ProcessExpired, ProcessPool
 from torch import Tensor
 
 from samespot.errors import InputError
+from samespot.places.camera import Camera
 from samespot.service.errors import UnreadableError
 
 BYTES_PER_PIXEL = 16  # decoded, upright and as RGB, at the same time
@@ -34,7 +35,13 @@ def begin() -> Any:
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
-        [__name__, "samespot.images.reading", "samespot.matching.verification", "torchvision.io"]
+        [
+            __name__,
+            "samespot.images.reading",
+            "samespot.matching.verification",
+            "samespot.places.exif",
+            "torchvision.io",
+        ]
     )
     forkserver.ensure_running()
     return context
@@ -46,6 +53,7 @@ class Decoded:
 
     pixels: Tensor  # (3, *size)
     looked_at: Tensor  # (3, h, w)
+    camera: Camera | None  # as far as EXIF tells; nothing else of EXIF leaves the process
 
 
 class Decoder:
@@ -63,8 +71,8 @@ class Decoder:
     async def __call__(self, encoded: bytes, name: str, size: tuple[int, int]) -> Decoded:
         """size: height and width that the network takes."""
         try:
-            given = await self._done(_decoded, encoded, name, size, self._most_pixels)
-            return Decoded(*(torch.from_numpy(one) for one in given))
+            pixels, looked_at, camera = await self._done(_decoded, encoded, name, size, self._most_pixels)
+            return Decoded(torch.from_numpy(pixels), torch.from_numpy(looked_at), camera)
         except (TimeoutError, ProcessExpired, MemoryError):
             why = "takes too much memory or time to decode; save it again as JPEG"
             raise UnreadableError(f"{name}: {why}") from None
@@ -116,6 +124,7 @@ def _decoded(encoded: bytes, name: str, size: tuple[int, int], most_pixels: int)
     from samespot.images.reading import decode_image
     from samespot.matching.verification import shrunk
     from samespot.photo_files import opened
+    from samespot.places.exif import exif_camera
 
     try:
         with opened(encoded, name) as image:  # the header alone
@@ -123,8 +132,10 @@ def _decoded(encoded: bytes, name: str, size: tuple[int, int], most_pixels: int)
         if width * height > most_pixels or max(width, height) > LONGEST:
             most = f"{most_pixels / 1e6:g} megapixels and {LONGEST:,} pixels a side"
             raise UnreadableError(f"{name}: {width} x {height} pixels are too many, at most {most}")
+        camera = exif_camera(encoded)
         photo = decode_image(encoded, name)
-        return [np.ascontiguousarray(one.numpy()) for one in (resized(photo[None], size)[0], shrunk(photo))]
+        looks = (resized(photo[None], size)[0], shrunk(photo))
+        return (*(np.ascontiguousarray(one.numpy()) for one in looks), camera)
     except UnreadableError:
         raise
     except InputError as error:

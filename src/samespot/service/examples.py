@@ -33,7 +33,20 @@ ANSWER: dict[str, Any] = {
     "typical_error": 2.2,
     "time": None,
     "pose": None,
+    "no_pose": None,
 }
+POSE: dict[str, Any] = {
+    "centre": [312.61, 87.94, 520.73],
+    "quaternion": [0.0183, 0.0179, 0.7069, -0.7069],
+    "covariance": [[0.0036 if row == column else 0.0 for column in range(6)] for row in range(6)],
+    "inliers": 871,
+    "matches": 1022,
+    "fov": 66.6,
+    "fov_estimated": False,
+    "probability": 0.97,
+    "within": [0.5, 5.0],
+}
+WHY = "only 9 of 214 keypoints agree on a pose; 12 are needed"
 TROUBLE = {
     "format": 1,
     "photo": "broken.jpg",
@@ -59,6 +72,7 @@ _OTHERS: dict[str, tuple[str, Any]] = {
             "model": {"name": "samespot-lite", "digest": "0123456789abcdef", "dims": 256},
             "verifier": "xfeat",
             "within": 25.0,
+            "poses": {"from": "depth", "axes": {"east": [1.0, 0.0, 0.0], "north": [0.0, 1.0, 0.0]}},
             "calibration": {"source": "map", "reliability": {}},
             "limits": {"bytes": 20_000_000, "images": 20, "formats": ["image/jpeg"]},
         },
@@ -120,6 +134,8 @@ def ok(name: str) -> dict[int | str, dict[str, Any]]:
 def located() -> dict[int | str, dict[str, Any]]:
     both = {
         "one photo": {"value": ANSWER},
+        "with its pose": {"value": {**ANSWER, "pose": POSE}},
+        "without a pose": {"value": {**ANSWER, "no_pose": WHY}},
         "several photos": {"value": {"format": 1, "answers": [ANSWER, TROUBLE]}},
     }
     feature = {"type": "FeatureCollection", "features": []}

@@ -15,6 +15,7 @@ import numpy as np
 from samespot.maps.folder import META
 from samespot.maps.map import Map, open_map
 from samespot.places.geodesy import to_degrees
+from samespot.service.plane import lying
 
 EVERY = 1.0  # [s] between two looks for a newer generation
 CAMERAS = 20_000  # that a page is told of, at most
@@ -50,7 +51,7 @@ class Hosted:
 def warm(map: Map) -> None:
     """Ask once, so that the first who asks does not wait for what is loaded when it is needed."""
     black = np.zeros((96, 128, 3), dtype=np.uint8)
-    map.locate(black)
+    map.locate(black, pose=map.gives_poses)
     map.positions  # noqa: B018
 
 
@@ -121,8 +122,18 @@ def about(hosted: Hosted) -> dict[str, Any]:
         },
         "verifier": None if meta["verifier"] is None else meta["verifier"]["name"],
         "within": map.within,
+        "poses": _poses(map),
         "calibration": {"source": trust.source, "reliability": trust.reliability()},
     }
+
+
+def _poses(map: Map) -> dict[str, Any] | None:
+    """Where its poses come from, and how their world lies on the map's plane; None: it gives none."""
+    if not map.gives_poses:
+        return None
+    lies = lying(map.generation.places)
+    axes = None if lies is None else {"east": lies.frame.east().tolist(), "north": list(lies.frame.north)}
+    return {"from": map.meta["geometry"]["kind"], "axes": axes}
 
 
 def cameras(hosted: Hosted) -> dict[str, Any]:

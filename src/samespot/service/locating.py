@@ -90,7 +90,7 @@ class Locating:
             vector = await self._timed("describe", self._batcher(map, image.pixels))
         finally:
             self._undescribed -= 1
-        return Seen(vector, await looked)
+        return Seen(vector, await looked, image.camera if verified else None)
 
     async def locate_all(
         self, map: Map, photos: Sequence[Photo], options: dict[str, Any]

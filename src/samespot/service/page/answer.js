@@ -1,7 +1,7 @@
 // One answer and its matches, as elements.
 import { showPhoto } from "./api.js";
 import { make, say } from "./dom.js";
-import { apart, coordinates, facing, headline, matchFacts, metres, named, percent } from "./words.js";
+import { apart, coordinates, facing, headline, matchFacts, metres, named, percent, poseOnMap, poseWords, reliable } from "./words.js";
 
 async function copy(text, button) {
   try {
@@ -45,8 +45,11 @@ function explained(answer, info) {
     ? `The number comes from ${asked ? `${asked} ` : ""}questions that this map was asked about its own photos.`
     : "This map was too small to be tested itself, so the number comes from tests at other places. Trust it less.";
   const share = answer.outside === 0.5 ? "half" : percent(1 - answer.outside);
+  const { probability = null, within } = answer.pose ?? {};
+  const ofPose = probability === null ? null : make("p", {},
+    `That of the camera pose is the chance that it is right within ${within[0]} m and ${within[1]}°.`);
   return make("details", {}, make("summary", {}, "What does the percentage mean?"), make("p", {},
-    `It is the chance that the photo was taken within ${metres(answer.radius)} of the position shown. ${whose} It supposes that ${share} of the photos asked about were taken in this map at all.`));
+    `It is the chance that the photo was taken within ${metres(answer.radius)} of the position shown. ${whose} It supposes that ${share} of the photos asked about were taken in this map at all.`), ofPose);
 }
 
 export function answerCard(answer, asked, info) {
@@ -55,16 +58,20 @@ export function answerCard(answer, asked, info) {
   const card = make("div", { class: `card ${found ? "here" : "lost"}` }, make("h2", {}, headline(answer)), bar(probability, found), picture(asked, "your photo"));
   if (found) {
     const typical = answer.typical_error ? ` Right answers are typically ${metres(answer.typical_error)} off.` : "";
-    card.append(make("p", {}, `Within ${metres(answer.radius)} of this position${answer.heading === null ? "" : `, facing ${facing(answer.heading)}`}.${typical}`));
+    const camera = poseOnMap(answer, info);
+    const heading = camera?.sure ? camera.heading : answer.heading;
+    card.append(make("p", {}, `Within ${metres(answer.radius)} of this position${heading === null ? "" : `, facing ${facing(heading)}`}.${typical}`));
     const list = make("dl", { class: "where" });
     if (position.latitude !== null) list.append(coordinateRow("Latitude, longitude", coordinates(position)));
     list.append(coordinateRow(info.projection ? `Metres, ${info.projection}` : "Metres on the map", coordinates({ ...position, latitude: null })));
+    if (answer.pose && reliable(answer.pose)) list.append(coordinateRow("Camera centre: x, y, z of the map's poses", answer.pose.centre.map((one) => one.toFixed(2)).join(", ")));
     card.append(list);
   } else {
     const why = probability >= 0.2 ? "It cannot be told well enough where this photo was taken." : "No photo of this map shows the same place, as far as can be told.";
     const guess = position ? ` The best guess, drawn faintly on the map, has a chance of ${percent(probability)}. Do not rely on it.` : "";
     card.append(make("p", {}, why + guess));
   }
+  if (poseWords(answer)) card.append(make("p", { class: "pose" }, poseWords(answer)));
   card.append(make("p", { class: "fine" }, asked?.note ?? ""), explained(answer, info));
   return card;
 }

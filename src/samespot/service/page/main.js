@@ -5,7 +5,7 @@ import { beginCompare, closeCompare, compare } from "./compare.js";
 import { address, at, make, readdress, say } from "./dom.js";
 import { MapView } from "./map_view.js";
 import { prepared } from "./photo.js";
-import { coordinates, headline, matchFacts, metres } from "./words.js";
+import { coordinates, facing, headline, matchFacts, metres, poseOnMap, poseWords } from "./words.js";
 
 const EVERY = 10; // [s] between two photos of a walk: enough for those that somebody picked
 const SLOW = 3000; // [ms] after which a reader wonders
@@ -74,6 +74,9 @@ function describeMap() {
       key.unshift(["round", answers.length > 1 ? "your photos, in their order" : "your photo"]);
       const near = answer.matches.filter((match) => matchFacts(answer, match).same).length;
       words.push(`Your photo is at ${coordinates(answer.position)}; ${near} of ${answer.matches.length} matches are there.`);
+      const camera = poseOnMap(answer, info);
+      if (camera) key.unshift(["wedge", camera.sure ? "your camera and what it sees" : "your camera, if its pose were right"]);
+      if (camera?.sure) words.push(`Your camera looks ${facing(camera.heading)} and sees ${Math.round(camera.fov)}°.`);
     } else words.push("Your photo is not on the map.");
   }
   at("map-key").replaceChildren(...key.map(([sign, name]) => make("li", {}, make("i", { class: `sign ${sign}` }), name)));
@@ -123,6 +126,10 @@ async function send() {
   const { asked } = state;
   busy(asked.length > 1 ? `Looking for ${asked.length} photos…` : "Looking…");
   const query = { map: state.map, k: 5, pairs: true };
+  if (state.info.poses && asked.length === 1) { // of many, poses would take longer than a service waits
+    query.pose = true;
+    if (asked[0].camera) query.camera = asked[0].camera;
+  }
   let body, headers = {};
   if (asked.length === 1) {
     [body, headers] = [asked[0].blob, { "Content-Type": kindOf(asked[0]) }];
@@ -187,7 +194,8 @@ function announced() {
   const { answers, chosen } = state;
   if (answers.length > 1) return `${answers.filter((one) => one.found).length} of ${answers.length} photos found.`;
   const answer = answers[chosen];
-  return `${headline(answer)}. ${answer.found ? `Position ${coordinates(answer.position)}. ${answer.matches.length} matches.` : "The photo was not found."}`;
+  const told = answer.found ? `Position ${coordinates(answer.position)}. ${answer.matches.length} matches.` : "The photo was not found.";
+  return [`${headline(answer)}.`, told, poseWords(answer)].filter(Boolean).join(" ");
 }
 
 function show() {
@@ -201,7 +209,7 @@ function show() {
   at("matches").hidden = !tiles.length;
   at("matches-title").textContent = answer.found ? "Best matches" : "The most alike, though probably other places";
   at("matches").querySelector("ol").replaceChildren(...tiles);
-  map.setScene({ answers, chosen });
+  map.setScene({ answers, chosen, camera: poseOnMap(answer, info) });
   describeMap();
   document.title = `${headline(answer)} · samespot`;
 }

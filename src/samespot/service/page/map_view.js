@@ -153,6 +153,7 @@ export class MapView {
     const answer = this.chosen();
     if (answer?.position) {
       this.paintEstimate(answer);
+      if (this.scene.camera) this.paintFrustum(this.scene.camera, answer.radius);
       this.paintMatches(answer);
       this.paintMarker(answer);
     }
@@ -236,16 +237,31 @@ export class MapView {
     this.circle(x, y, radius);
     if (answer.found) this.fill(colour, 0.1);
     this.stroke(colour, 1.5, answer.found ? 0.9 : 0.7, answer.found ? [] : [4, 5]);
-    if (!answer.found || answer.heading === null) return;
+    if (!answer.found || answer.heading === null || this.scene.camera?.sure) return;
     this.pen.beginPath();
     this.sector(x, y, answer.heading, Math.max(26, Math.min(radius, 70)));
     this.fill(colour, 0.3);
     this.stroke(colour, 1.5);
   }
 
+  // the camera as its pose has it: a triangle, where those of the map are sectors; dashed if it is not to be relied on
+  paintFrustum({ easting, northing, heading, fov, sure }, radius) {
+    const [x, y] = this.pixel(easting, northing);
+    const half = Math.min(fov / 2, 80);
+    const side = Math.max(44, Math.min(radius / this.view.scale, 110)) / Math.cos((half * Math.PI) / 180);
+    this.pen.beginPath();
+    this.pen.moveTo(x, y);
+    for (const edge of [-half, half]) { const to = turn(heading + edge); this.pen.lineTo(x + side * Math.cos(to), y + side * Math.sin(to)); }
+    this.pen.closePath();
+    if (sure) this.fill("query", 0.28);
+    this.stroke("panel", 6, 0.9);
+    this.stroke("query", 2.5, 1, sure ? [] : [5, 5]);
+  }
+
   // on top of matches that stand where it does
   paintMarker(answer) {
-    const [x, y] = this.pixel(answer.position.easting, answer.position.northing);
+    const { easting, northing } = this.scene.camera?.sure ? this.scene.camera : answer.position;
+    const [x, y] = this.pixel(easting, northing);
     const { answers, chosen } = this.scene;
     if (!answer.found) this.words(x, y - Math.max(answer.radius / this.view.scale, 24) - 9, "best guess only", "muted");
     else if (answers.length > 1) this.badge(x, y, String(chosen + 1), "query", 11);

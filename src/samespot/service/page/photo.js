@@ -1,5 +1,6 @@
 // A photo before it is sent: at most 1600 pixels, upright, and without what its file says besides (GPS above all).
 import { Trouble } from "./api.js";
+import { cameraOf } from "./exif.js";
 
 const LONGEST = 1600; // [pixels]
 const QUALITY = 0.92;
@@ -25,7 +26,8 @@ export async function prepared(file, limits) {
     const blob = await new Promise((done) => { canvas.toBlob(done, kind, QUALITY); });
     if (!blob) throw new Error("the canvas gave nothing");
     const smaller = scale < 1 ? `Sent at ${width} × ${height} pixels` : "Sent in full size";
-    return { name, blob, url: URL.createObjectURL(blob), note: `${smaller}, without GPS data.` };
+    const camera = await cameraOf(file, width, height);
+    return { name, blob, camera, url: URL.createObjectURL(blob), note: `${smaller}, without GPS data.` };
   } catch { // this browser cannot open it; the service may
     if (limits && file.size > limits.bytes) {
       const most = (limits.bytes / 1e6).toFixed(0);

@@ -21,6 +21,34 @@ export function metres(length) {
   return length < 1 ? `less than 1${UNIT}m` : `${length.toFixed(0)}${UNIT}m`;
 }
 
+// of a length that is worth its centimetres
+const closely = (length) => (length >= 10 ? metres(length) : `${length < 0.01 ? "less than 0.01" : length.toFixed(2)}${UNIT}m`);
+const SURE = 0.5; // probability from which on a pose is relied on
+
+export const reliable = (pose) => pose.probability === null || pose.probability >= SURE;
+
+// what is known of the camera itself; nothing where it was not asked for
+export function poseWords({ pose, no_pose: why }) {
+  if (!pose) return why ? `No camera pose: ${why}.` : "";
+  const off = Math.sqrt(pose.covariance[0][0] + pose.covariance[1][1] + pose.covariance[2][2]);
+  const agree = `${pose.inliers} ${pose.inliers === 1 ? "keypoint agrees" : "keypoints agree"}`;
+  const said = [`${closely(off)} (1${UNIT}σ)`, agree, pose.probability === null ? "how sure is not known" : percent(pose.probability)];
+  const lens = pose.fov_estimated ? ` Its field of view, ${Math.round(pose.fov)}°, was estimated, too.` : "";
+  return `Camera pose${reliable(pose) ? "" : ", not to be relied on"}: ${said.join(", ")}.${lens}`;
+}
+
+// where a pose is on the map, by the axes of the map's poses that point east and north [m, deg]; null: not to be told
+export function poseOnMap({ pose, found, position, heading }, info) {
+  if (!pose || !found) return null;
+  const { fov } = pose, sure = reliable(pose), axes = info.poses?.axes;
+  if (!axes) return heading === null ? null : { ...position, heading, fov, sure };
+  const along = (axis, to) => axis[0] * to[0] + axis[1] * to[1] + axis[2] * to[2];
+  const [w, x, y, z] = pose.quaternion;
+  const ahead = [2 * (x * z + w * y), 2 * (y * z - w * x), 1 - 2 * (x * x + y * y)];
+  const turned = (Math.atan2(along(axes.east, ahead), along(axes.north, ahead)) * 180) / Math.PI;
+  return { easting: along(axes.east, pose.centre), northing: along(axes.north, pose.centre), heading: (turned + 360) % 360, fov, sure };
+}
+
 const WINDS = ["north", "north-east", "east", "south-east", "south", "south-west", "west", "north-west"];
 export const named = (image) => image.split("/").at(-1); // without its folder
 export const facing = (heading) => `${WINDS[Math.round(heading / 45) % 8]} (${Math.round(heading) % 360}°)`;
