@@ -111,6 +111,20 @@ def test_the_focal_length_comes_from_exif(town, there):
     assert errors(answer, places, 3)[0] < 1.0
 
 
+def test_a_camera_counts_at_any_size_and_for_the_position_too(town, there):
+    """EXIF data are of the whole photo, keypoints of a smaller one."""
+    _, _, queries = town
+    camera = camera_of(queries.table, 0, (120, 160))
+    small, large = (
+        there.locate(queries.images[0], pose=True, camera=words(one))
+        for one in (camera, camera.scaled(1200, 1600))
+    )
+    assert large.position.easting == pytest.approx(small.position.easting, abs=1e-3)
+    assert large.heading == pytest.approx(small.heading, abs=1e-3)
+    other = there.locate(queries.images[0], pose=True, camera=words(Camera.of_focal(160, 120, 400.0)))
+    assert other.heading != pytest.approx(small.heading, abs=0.01)
+
+
 def test_a_wrong_focal_length_explains_less(town, there):
     _, places, _ = town
     wrong = there.locate(places.images[3], pose=True, camera=words(Camera.of_focal(160, 120, 600.0)))

@@ -36,13 +36,14 @@ def standing(
 ) -> Standing:
     """From the geometry of the photo and its matches; where that tells nothing, the mean of the matches' positions.
 
-    cameras: (n, 3) easting, northing [m], heading [deg] of all photos of the map. keypoints, camera: of the photo; a
-    camera that is not known is taken for a phone's. near: [m] matches no farther from the first are of its place.
+    cameras: (n, 3) easting, northing [m], heading [deg] of all photos of the map. keypoints, camera: of the photo, the
+    latter at any size; one that is not known is taken for a phone's. near: [m] matches no farther from the first are of its place.
     """
     mean = found.position(near)
     if keypoints is None or found.agreements[0] is None:
         return Standing(mean, None)
-    asked = Sight(keypoints, camera or assumed_camera(keypoints.size))
+    lens = assumed_camera(keypoints.size) if camera is None else camera.scaled(*keypoints.size)
+    asked = Sight(keypoints, lens)
     pose = pose_on_ground(asked, sights_of(held, cameras, found, near), mean)
     if pose is not None and np.hypot(*(pose.position - found.at[0])) <= near:
         return Standing(pose.position, pose.heading)
