@@ -62,7 +62,7 @@ class Oracle:
     def verify(self, query, candidates):
         same = [one.xy[0, 0] == query.xy[0, 0] for one in candidates]
         counts = [self.dice.poisson(60 if yes and self.dice.random() < 0.8 else 9) for yes in same]
-        return [Agreement(np.zeros((n, 2), np.int64), 0.0) for n in counts]
+        return [Agreement(np.zeros((n, 2), np.int64), 0.0, np.zeros((n, 2), np.int64)) for n in counts]
 
 
 def model(calibration=None):

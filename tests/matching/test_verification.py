@@ -150,7 +150,8 @@ def test_area_counts_cells_not_keypoints():
 
 def test_more_area_means_more_overlap_within_its_interval():
     areas = np.linspace(0, 1, 30)
-    found = np.array([Agreement(np.zeros((0, 2), np.int64), area).overlap for area in areas])
+    none = np.zeros((0, 2), np.int64)
+    found = np.array([Agreement(none, area, none).overlap for area in areas])
     assert (np.diff(found, axis=0) >= 0).all()
     assert ((found >= 0) & (found <= 1)).all()
     middle, low, high = found.T
