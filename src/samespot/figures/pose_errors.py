@@ -34,6 +34,7 @@ def pose_error_figure(
         for panel, ends, what in zip(axes, (METRES, DEGREES), ("metres", "degrees"), strict=True):
             panel.set_xscale("log")
             panel.set_xlim(*ends)
+            panel.xaxis.set_major_formatter("{x:g}")
             panel.set_ylim(0, 100)
             panel.set_xlabel(f"within so many {what} of the true pose")
             panel.grid(color=GREY, alpha=0.25)

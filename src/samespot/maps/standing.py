@@ -37,7 +37,8 @@ def standing(
     """From the geometry of the photo and its matches; where that tells nothing, the mean of the matches' positions.
 
     cameras: (n, 3) easting, northing [m], heading [deg] of all photos of the map. keypoints, camera: of the photo, the
-    latter at any size; one that is not known is taken for a phone's. near: [m] matches no farther from the first are of its place.
+    latter at any size; one that is not known is taken for a phone's. near: [m] matches no farther from the first are of
+    its place.
     """
     mean = found.position(near)
     if keypoints is None or found.agreements[0] is None:

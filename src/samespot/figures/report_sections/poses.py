@@ -7,16 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 
 from samespot.evaluation.outcomes import NOWHERE, median_pose
+from samespot.evaluation.results import Variant
 from samespot.figures.pose_errors import DEGREES, METRES, cumulative
 from samespot.figures.report_runs import ReportRun
 from samespot.figures.report_sections.looks import (
     colours,
     evaluated,
-    key_of,
     layout,
     same_protocol,
+    swatch_of,
 )
-from samespot.figures.report_sections.markup import Plot, Section, esc, figure
+from samespot.figures.report_sections.markup import KeyEntry, Plot, Section, esc, figure
 
 
 def poses(runs: Sequence[ReportRun]) -> Section | None:
@@ -37,13 +38,17 @@ def poses(runs: Sequence[ReportRun]) -> Section | None:
         data = []
         for run, _, variant in lines:
             at, share = cumulative(np.asarray(variant.outcomes[column], dtype=np.float64), ends)
-            dash = "solid" if variant.posed_by else "dot"
             data.append(
                 {
                     "x": at.round(4).tolist(),
                     "y": (100 * share).round(2).tolist(),
                     "mode": "lines",
-                    "line": {"color": shown[run.name], "dash": dash, "shape": "hv"},
+                    "line": {
+                        "color": f"@{shown[run.name]}",
+                        "dash": _dash(variant),
+                        "shape": "hv",
+                        "width": 2,
+                    },
                     "name": f"{run.name}, {variant.title}",
                     "hovertemplate": f"%{{y:.0f}} % within %{{x:.2f}} {unit}<extra>%{{fullData.name}}</extra>",
                 }
@@ -51,16 +56,24 @@ def poses(runs: Sequence[ReportRun]) -> Section | None:
         axis = {"type": "log", "range": [float(np.log10(end)) for end in ends]}
         axes = layout(f"within … {unit} of the true pose", "queries [%]", xaxis=axis)
         plots.append(Plot(data, axes, f"Share of queries whose pose is within so many {column}", height=320))
-    medians = ", ".join(
+    medians = "; ".join(
         f"{esc(run.name)}, {esc(variant.title)}: {_far(*found)}"
         for run, _, variant in lines
         if (found := median_pose(variant)) is not None
     )
+    key = [
+        KeyEntry(f"{run.name}, {variant.title}", shown[run.name], swatch_of(_dash(variant)))
+        for run, _, variant in lines
+    ]
     caption = (
         "Share of queries whose pose lies so near to the true one. Solid: solved from matched photos; dotted: the pose"
         f" of the best match. Medians: {medians}."
     )
-    return Section("poses", "Poses", figure(plots, caption, key_of(lines, runs)))
+    return Section("poses", "Poses", figure(plots, caption, key))
+
+
+def _dash(variant: Variant) -> str:
+    return "dot" if variant.posed_by is None else "solid"
 
 
 def _far(metres: float, degrees: float) -> str:
