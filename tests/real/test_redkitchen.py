@@ -13,7 +13,7 @@ from scipy.spatial.transform import Rotation
 from samespot.overlap.cloud import fuse_depth, read_depth
 from samespot.overlap.visibility import similarity_rows, visibility_iou, visible_points
 from samespot.places.camera import Camera
-from samespot.places.pose import quaternions
+from samespot.places.pose import angles_between, quaternions
 
 DATA = (
     Path(os.environ.get("SAMESPOT_DATA", Path(__file__).parents[2].parent / "shared" / "data")) / "redkitchen"
@@ -123,3 +123,23 @@ def test_consecutive_frames_overlap_most_and_overlap_falls_with_turn_and_distanc
         kitchen.similarity[(turn < 15) & (apart >= low) & (apart < low + 0.3)].mean() for low in (0, 0.3, 0.6)
     ]
     assert (np.diff(by_distance) < 0).all()
+
+
+def test_poses_with_depth_and_from_poses_alone():
+    """Frames that stand between others: to centimetres by depth, and nearly so by triangulation among the others."""
+    pytest.importorskip("pycolmap", reason="needs samespot[pose]")
+    from samespot.matching.verification import verifier_named
+    from samespot.places.catalogue import as_places
+    from samespot.places.table import Places
+    from samespot.poses.estimating import LocalPoses
+
+    frames = as_places(DATA)
+    queries, places = frames.select([20, 100]), frames.select([14, 17, 23, 26, 29, 94, 97, 103, 106, 109])
+    bare = Places(places.root, places.table.drop(columns=["depth", "depth_fov"]))
+    verifier = verifier_named("xfeat", 1024)
+    for known, near in ((places, 0.03), (bare, 0.08)):
+        posing = LocalPoses(queries, known, verifier)
+        for query, rows in ((0, range(5)), (1, range(5, 10))):
+            found = posing.pose(query, list(rows))
+            assert np.linalg.norm(found.centre - queries.centres[query]) < near
+            assert angles_between(found.quaternion[None], queries.quaternions[query][None])[0] < 2.0
