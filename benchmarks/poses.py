@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ from samespot.matching.verification import mutual_pairs, verifier_named
 from samespot.overlap.cloud import read_depth
 from samespot.places.camera import Camera, camera_of
 from samespot.places.catalogue import as_places
-from samespot.places.pose import inverse_poses, rotation_matrices
+from samespot.places.pose import angles_between, inverse_poses, rotation_matrices
 from samespot.places.table import Places
 from samespot.poses.absolute import Solved
 from samespot.poses.estimating import DensePoses, LocalPoses
@@ -216,6 +217,33 @@ def ways(
         yield "samespot: dense, views", ours(DensePoses(task.queries, task.places, net, views=True))
 
 
+def sure(task: Task) -> dict[str, Any]:
+    """How often poses are right, by what a map says of them; and of mirrored photos, how many are given a pose."""
+    with tempfile.TemporaryDirectory() as folder:
+        there = samespot.build_map(task.places, out=Path(folder) / "map", keypoints=1024)
+        said, right, mirrored = [], [], []
+        for row, path in enumerate(task.queries.images):
+            pixels = read_image(path).permute(1, 2, 0).numpy()
+            lens = camera_of(task.queries.table, row, (pixels.shape[0], pixels.shape[1]))
+            assert lens is not None
+            words = ",".join(str(getattr(lens, name)) for name in ("width", "height", "fx", "fy", "cx", "cy"))
+            answer = there.locate(pixels, pose=True, camera=words)
+            flipped = there.locate(np.ascontiguousarray(pixels[:, ::-1]), pose=True, camera=words).pose
+            mirrored.append(0.0 if flipped is None else flipped.probability or 0.0)
+            if answer.pose is not None:
+                off = np.linalg.norm(np.array(answer.pose.centre) - task.queries.centres[row])
+                turned = angles_between([answer.pose.quaternion], task.queries.quaternions[[row]])[0]
+                said.append(answer.pose.probability or 0.0)
+                right.append(bool(off <= answer.pose.within[0] and turned <= answer.pose.within[1]))
+    p, hits = np.array(said), np.array(right)
+    told: dict[str, Any] = {"queries": len(task.queries), "poses": len(p)}
+    for low, high in ((0.9, 1.01), (0.5, 0.9), (0.0, 0.5)):
+        some = (p >= low) & (p < high)
+        told[f"{low:g} to {min(high, 1):g}"] = f"{hits[some].sum()} of {some.sum()} right"
+    told["mirrored, with a probability of 0.5 and more"] = int((np.array(mirrored) >= 0.5).sum())
+    return told
+
+
 def compared(first: dict[str, Any], second: dict[str, Any]) -> None:
     """The share within .5 m/5° by the first model less that by the second, query by query, with a 95 % interval."""
     for name, one in first.items():
@@ -239,6 +267,9 @@ def main() -> None:
     parser.add_argument("--matchers", default="xfeat", help="such as xfeat,lighterglue,aliked,disk")
     parser.add_argument("--dense", action="store_true", help="also by the feature maps of samespot-lite")
     parser.add_argument("--models", nargs="*", default=["samespot-lite"], help="NAME, or TITLE=FOLDER")
+    parser.add_argument(
+        "--sure", action="store_true", help="instead: are poses right as often as the map says?"
+    )
     parser.add_argument("--ours", action="store_true", help="leave out what is written by hand")
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
@@ -246,6 +277,10 @@ def main() -> None:
     tasks = [*(kitchen(asked.kitchen) if asked.kitchen else ())]
     tasks += [town(asked.town, asked.queries)] if asked.town else []
     numbers = [int(word) for word in asked.candidates.split(",")]
+    if asked.sure:
+        for task in tasks:
+            print(task.name, json.dumps(sure(task), indent=1))
+        return
     told: dict[str, Any] = {}
     print(
         "| | median | 5 cm/5° | .25 m/2° | .5 m/5° | 5 m/10° | no pose | s |\n|---|---|---|---|---|---|---|---|"
