@@ -217,7 +217,7 @@ def test_the_command_answers_about_a_photo_from_standard_input(real):
     assert b"within 15 m with a probability of" in done.stderr
 
 
-def test_the_command_refuses_in_one_line(real, tmp_path):
+def test_the_command_refuses_in_one_line(real, tmp_path, samespot):
     broken = tmp_path / "no.jpg"
     broken.write_bytes(b"no photo")
     for words, said in (
@@ -225,16 +225,18 @@ def test_the_command_refuses_in_one_line(real, tmp_path):
         ((real / "photos", real / "query00.png"), "no map here"),
         ((real / "map", tmp_path / "none.jpg"), "none.jpg: cannot read the image"),
         ((real / "map", broken), "no.jpg: cannot decode the image"),
-        ((real / "map", "-"), "standard input: there is nothing in it"),
         ((real / "map", real / "query00.png", "--speed", 3), "--speed has no effect without --sequence"),
         ((real / "map", real / "query00.png", "--out", tmp_path / "a.txt"), "answers are written as .json"),
         ((real / "map", real / "query00.png", "--outside", 1), "--outside 1 must be below 1"),
     ):
-        done = run("locate", *words)
-        assert done.returncode == 2, (words, done)
-        lines = done.stderr.decode().strip().splitlines()
+        code, _, told = samespot("locate", *words)
+        assert code == 2, (words, told)
+        lines = told.strip().splitlines()
         assert len(lines) == 1, lines
         assert said in lines[0], lines
+    done = run("locate", real / "map", "-")
+    assert done.returncode == 2
+    assert b"standard input: there is nothing in it" in done.stderr
 
 
 def test_a_table_of_answers_has_every_photo(real, tmp_path, there):
@@ -329,27 +331,15 @@ def test_a_filter_that_this_map_cannot_have_is_no_photo_s_fault(real, there):
                 list(asked([real / "query03.png"], **words))
 
 
-def test_filters_by_command(real, tmp_path):
-    told = tmp_path / "told.json"
-    done = run(
-        "locate",
-        real / "map",
-        real / "query03.png",
-        "--near",
-        "160m,2m,50",
-        "--heading",
-        "95,2",
-        "--json",
-        told,
-    )
-    assert done.returncode == 0, done
+def test_filters_by_command(real, tmp_path, samespot):
+    told, asked = tmp_path / "told.json", ("locate", real / "map", real / "query03.png")
+    assert samespot(*asked, "--near", "160m,2m,50", "--heading", "95,2", "--json", told)[0] == 0
     (answer,) = json.loads(told.read_text())["answers"]
     assert answer["found"]
     assert {match["image"][3] for match in answer["matches"]} == {"1"}
-    done = run("locate", real / "map", real / "query03.png", "--near", "48.1,11.5,200")
-    assert done.returncode == 2
-    (line,) = done.stderr.decode().strip().splitlines()
+    code, _, line = samespot(*asked, "--near", "48.1,11.5,200")
+    assert code == 2
     assert "so --near must be in metres on its plane" in line
-    done = run("locate", real / "map", real / "query03.png", "--near", "-5m,-5m,1")
-    assert done.returncode == 0
-    assert b"not in this map" in done.stdout
+    code, said, _ = samespot(*asked, "--near", "-5m,-5m,1")
+    assert code == 0
+    assert "not in this map" in said

@@ -152,6 +152,8 @@ def test_a_map_learns_how_sure_its_poses_are(town, there):
     again = PoseTrust.from_dict(json.loads(json.dumps(trust.to_dict())))
     assert again(np.full(5, 3.0)) == trust(np.full(5, 3.0)) > 0.95
     assert trust(np.full(5, -1.0)) < 0.05
+    with pytest.raises(samespot.InputError, match="build the map again"):
+        PoseTrust.from_dict({**trust.to_dict(), "slopes": []})
     assert trust.facts["ece"] < 0.1
     assert PoseTrust.fit(evidence[:110], np.arange(110) < 100, WITHIN) is None
     answers = ask(there, town[1], [2, 9, 16])

@@ -143,3 +143,31 @@ def test_poses_with_depth_and_from_poses_alone():
             found = posing.pose(query, list(rows))
             assert np.linalg.norm(found.centre - queries.centres[query]) < near
             assert angles_between(found.quaternion[None], queries.quaternions[query][None])[0] < 2.0
+
+
+def test_a_colmap_model_gives_poses(tmp_path):
+    """Frames as a COLMAP model without points: read again and triangulated, they give the same pose."""
+    pytest.importorskip("pycolmap", reason="needs samespot[pose]")
+    from samespot.matching.verification import verifier_named
+    from samespot.places.catalogue import as_places
+    from samespot.places.pose import inverse_poses
+    from samespot.poses.estimating import LocalPoses
+
+    frames = as_places(DATA)
+    places = frames.select([14, 17, 23, 26, 29])
+    moved, turned = inverse_poses(places.centres, places.quaternions)
+    lines = [
+        f"{number} {' '.join(map(repr, [*turn.tolist(), *move.tolist()]))} 1 {name}\n\n"
+        for number, (turn, move, name) in enumerate(
+            zip(turned, moved, places.table["image"], strict=True), start=1
+        )
+    ]
+    (tmp_path / "sparse").mkdir()
+    (tmp_path / "images").symlink_to(DATA)
+    (tmp_path / "sparse/cameras.txt").write_text("1 SIMPLE_PINHOLE 640 480 525 320 240\n")
+    (tmp_path / "sparse/images.txt").write_text("".join(lines))
+    (tmp_path / "sparse/points3D.txt").write_text("")
+    model = as_places(tmp_path, dataset="colmap")
+    assert model.centres == pytest.approx(places.centres, abs=1e-9)
+    found = LocalPoses(frames.select([20]), model, verifier_named("xfeat", 1024)).pose(0, list(range(5)))
+    assert np.linalg.norm(found.centre - frames.centres[20]) < 0.08

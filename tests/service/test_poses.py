@@ -13,9 +13,9 @@ from samespot.maps.map import open_map
 from samespot.places.camera import Camera
 from samespot.places.pose import PoseFrame, angles_between, pose_columns
 from samespot.places.table import Places
+from samespot.poses.plane import lying
 from samespot.service import decoding
 from samespot.service.geopose import geopose, reply, wanted
-from samespot.service.plane import lying
 from tests.maps.test_map import SHIFT, view
 from tests.service.conftest import FOV, TURN, stood
 from tests.service.test_api import gpp

@@ -82,6 +82,8 @@ def _screen(built: Built) -> None:
     facts["extent"] = _extent(meta["bounds"])
     facts["model"] = f"{console.plain(meta['model']['name'])}, {meta['dims']} dims"
     facts["local features"] = "none" if meta["verifier"] is None else meta["verifier"]["name"]
+    if poses := _poses(meta):
+        facts["poses"] = poses
     facts["engine"] = _engine(meta)
     total = f"{size / 1e6:,.1f} MB" if size >= 1e6 else f"{size / 1e3:,.0f} kB"
     facts["on disk"] = f"{total}, {size / 1e3 / meta['photos']:,.1f} kB a photo"
@@ -89,6 +91,19 @@ def _screen(built: Built) -> None:
     console.facts_table(f"{console.plain(str(generation.folder))}: {state}", facts)
     for line in _trust_lines(meta):
         console.say(line)
+
+
+def _poses(meta: dict[str, Any]) -> str:
+    """Where keypoints in space come from, and how good poses are; nothing of maps that are not about poses."""
+    geometry, asked = meta.get("geometry") or {}, meta["calibration"]["facts"].get("poses")
+    if not geometry.get("kind"):
+        return ""
+    by = "depth images" if geometry["kind"] == "depth" else "triangulation"
+    told = f"{geometry['points']:,} keypoints in space, by {by}"
+    if not asked or not asked["asked"]:
+        return told
+    metres, degrees = asked["within"]
+    return f"{told}; {asked['right']} of {asked['asked']} of its own within {metres:g} m and {degrees:g}°"
 
 
 def _engine(meta: dict[str, Any]) -> str:

@@ -187,6 +187,7 @@ class _Bench:
         solved = [posing(case, one.rows, tell) for case, one in zip(self.cases, longer, strict=True)]
         off = [
             per_query.pose_columns(case, one.centres, one.quaternions)
+            | per_query.pose_places(case, one.centres, one.quaternions)
             for case, one in zip(self.cases, solved, strict=True)
         ]
         columns = self._columns(found) | per_query.joined(off)

@@ -23,6 +23,8 @@ from samespot.evaluation.metrics import (
 )
 from samespot.evaluation.poses import known_poses, pose_estimates
 from samespot.overlap.labels import PairLabels
+from samespot.places.pose import ground_pose
+from samespot.poses.plane import lying
 from samespot.retrieval.search import Found
 from samespot.statistics.intervals import Interval, bootstrap_mean, wilson
 
@@ -33,6 +35,7 @@ Columns = dict[str, NDArray[Any]]
 Limits = Sequence[Sequence[float]]
 NDCG_AT = 10
 NOWHERE = 1e9  # [m]
+POSE_PLACES = ("pose_easting", "pose_northing", "pose_heading")
 
 
 def outcomes(case: Case, found: Found, ks: Sequence[int], labels: PairLabels | None, pose: bool) -> Columns:
@@ -62,6 +65,15 @@ def pose_columns(case: Case, centres: NDArray[np.float64], quaternions: NDArray[
         truth = case.queries.centres[known], case.queries.quaternions[known]
         metres[known], degrees[known] = pose_errors(centres[known], quaternions[known], *truth)
     return {"metres": metres, "degrees": degrees}
+
+
+def pose_places(case: Case, centres: NDArray[np.float64], quaternions: NDArray[np.float64]) -> Columns:
+    """Where poses lie on the map's plane, for figures: easting, northing and heading; NaN where that is not known."""
+    lies, places = lying(case.places), np.full((3, len(centres)), np.nan)
+    known = np.flatnonzero(np.isfinite(centres).all(axis=1))
+    if lies is not None and len(known):
+        places[:, known] = np.array(ground_pose(centres[known], quaternions[known], lies.frame))
+    return dict(zip(POSE_PLACES, places, strict=True))
 
 
 def median_pose(variant: Variant) -> tuple[float, float] | None:

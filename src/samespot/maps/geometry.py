@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -108,75 +108,84 @@ def write_points(
     tell: Progress,
 ) -> dict[str, Any]:
     """Write the points of all photos into the folder; what meta.json says of them. roots: of each photo's source."""
-    seen = [keypoints(row) for row in range(len(places))]
-    cameras = [
-        None if one is None else camera_of(places.table, row, one.size) for row, one in enumerate(seen)
-    ]
-    posed = np.isfinite(np.hstack([places.centres, places.quaternions])).all(axis=1)
-    usable = posed & np.array([one is not None for one in cameras])
-    points = [np.full((0 if one is None else len(one), 3), np.nan, dtype=np.float32) for one in seen]
+    lengths = [0 if (seen := keypoints(row)) is None else len(seen) for row in range(len(places))]
+    starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+    np.save(here / STARTS, starts, allow_pickle=False)
+    points = np.lib.format.open_memmap(here / POINTS, mode="w+", dtype=np.float32, shape=(int(starts[-1]), 3))
     keys = np.zeros((len(places), KEY), dtype=np.uint8)
-    if kind == "depth":
-        _by_depth(places, roots, seen, cameras, usable & _with_depth(places), points, keys, old, tell)
-    else:
-        from samespot.poses.triangulation import triangulated
-
-        rows = np.flatnonzero(usable)
-        lenses = [one for one in cameras if one is not None]
-        some = [seen[row] for row in rows]
-        made = triangulated(
-            places.centres[rows],
-            places.quaternions[rows],
-            [one for one in some if one is not None],
-            [cameras[row] or lenses[0] for row in rows],
-            match,
-            tell,
-        )
-        for row, one in zip(rows, made, strict=True):
-            points[row] = one
-    np.save(here / POINTS, np.concatenate(points), allow_pickle=False)
-    np.save(here / STARTS, np.concatenate([[0], np.cumsum([len(one) for one in points])]), allow_pickle=False)
+    known = np.zeros(len(places), dtype=np.int64)
+    made = (
+        _by_depth(places, roots, keypoints, keys, old, tell)
+        if kind == "depth"
+        else _by_poses(places, keypoints, match, tell)
+    )
+    points[:] = np.nan
+    for row, xyz in made:
+        points[starts[row] : starts[row + 1]] = xyz
+        known[row] = np.isfinite(xyz[:, 2]).sum()
+    points.flush()
     np.save(here / KEYS, keys, allow_pickle=False)
-    known = [int(np.isfinite(one[:, 2]).sum()) for one in points]
-    return {"kind": kind, "photos": sum(count > 0 for count in known), "points": sum(known)}
+    return {"kind": kind, "photos": int((known > 0).sum()), "points": int(known.sum())}
+
+
+def _posed(places: Places) -> NDArray[np.int64]:
+    """Rows of the photos whose pose is known."""
+    return np.flatnonzero(np.isfinite(np.hstack([places.centres, places.quaternions])).all(axis=1))
+
+
+def _by_poses(
+    places: Places,
+    keypoints: Callable[[int], Keypoints | None],
+    match: Callable[[Keypoints, Keypoints], NDArray[np.int64]],
+    tell: Progress,
+) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    """By photos that show the same things; all keypoints are held in memory meanwhile."""
+    from samespot.poses.triangulation import triangulated
+
+    rows, seen, cameras = list[int](), list[Keypoints](), list[Camera]()
+    for row in _posed(places).tolist():
+        one = keypoints(row)
+        camera = None if one is None else camera_of(places.table, row, one.size)
+        if one is not None and camera is not None:
+            rows.append(row)
+            seen.append(one)
+            cameras.append(camera)
+    poses = places.centres[rows], places.quaternions[rows]
+    yield from zip(rows, triangulated(*poses, seen, cameras, match, tell), strict=True)
 
 
 def _by_depth(
     places: Places,
     roots: Sequence[Path],
-    seen: Sequence[Keypoints | None],
-    cameras: Sequence[Camera | None],
-    usable: NDArray[np.bool_],
-    points: list[NDArray[np.float32]],
+    keypoints: Callable[[int], Keypoints | None],
     keys: NDArray[np.uint8],
     old: Points | None,
     tell: Progress,
-) -> None:
-    """Fill in the points and keys of the usable photos."""
+) -> Iterator[tuple[int, NDArray[np.float32]]]:
+    """By depth images, photo by photo; `keys` are filled in. What is as it was in the map before is not read again."""
     from samespot.overlap.cloud import read_depth
     from samespot.poses.lifting import depth_camera_of, lifted, pixels_of
 
     kept = {} if old is None else old.kept()
-    tick = counting(tell, "reading depth", int(usable.sum()))
-    for row in np.flatnonzero(usable).tolist():
-        photo, lens, path = seen[row], cameras[row], roots[row] / str(places.table[DEPTH].iloc[row])
-        assert photo is not None
-        assert lens is not None
+    deep = _with_depth(places)
+    rows = [row for row in _posed(places).tolist() if deep[row]]
+    tick = counting(tell, "reading depth", len(rows))
+    for row in rows:
         tick(1)
+        photo, path = keypoints(row), roots[row] / str(places.table[DEPTH].iloc[row])
+        lens = None if photo is None else camera_of(places.table, row, photo.size)
+        if photo is None or lens is None:
+            continue
         seen_by = depth_camera_of(places.table, row, lens)
         try:
             stat = path.stat()
             told = f"{lens} {seen_by} {path} {stat.st_size} {stat.st_mtime_ns}"
             key = hashlib.blake2b(photo.xy.tobytes() + told.encode(), digest_size=KEY).digest()
             if old is not None and key in kept:
-                points[row] = np.array(old(kept[key]))
+                made = np.array(old(kept[key]))
             else:
-                points[row] = lifted(pixels_of(photo), lens, read_depth(path), seen_by)
-            keys[row] = np.frombuffer(key, np.uint8)
+                made = lifted(pixels_of(photo), lens, read_depth(path), seen_by)
         except (OSError, InputError):
             continue  # a photo without depth may still be found
-
-
-def poses_of(geometry: dict[str, Any] | None) -> str:
-    """Which poses a map can give, in a word."""
-    return "6dof" if geometry is not None and geometry.get("kind") else "ground"
+        keys[row] = np.frombuffer(key, np.uint8)
+        yield row, made

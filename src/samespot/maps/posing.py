@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from samespot.errors import InputError
 from samespot.maps.answer import Pose
 from samespot.maps.candidates import Candidates, Held
 from samespot.matching.keypoints import Keypoints
@@ -145,8 +146,14 @@ class PoseTrust:
 
     @classmethod
     def from_dict(cls, said: Mapping[str, Any]) -> PoseTrust:
-        metres, degrees = (float(number) for number in said["within"])
-        return cls(Rising.from_dict(said), (metres, degrees), dict(said["facts"]))
+        try:
+            metres, degrees = (float(number) for number in said["within"])
+            rising = Rising.from_dict(said)
+            if len(rising.knots) != len(EVIDENCE):
+                raise ValueError("it is of other evidence")
+            return cls(rising, (metres, degrees), dict(said["facts"]))
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise InputError(f"not a calibration of poses ({error}); build the map again") from None
 
 
 def pose_errors(solved: Solved, centre: Floats, quaternion: Floats) -> tuple[float, float]:

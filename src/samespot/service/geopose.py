@@ -21,8 +21,8 @@ from samespot.maps.answer import Answer, Pose
 from samespot.maps.map import Map
 from samespot.places.geodesy import grid_headings, to_degrees
 from samespot.places.pose import PoseFrame, rotations
+from samespot.poses.plane import lying
 from samespot.service.errors import RefusedError
-from samespot.service.plane import lying
 
 if TYPE_CHECKING:
     from scipy.spatial.transform import Rotation

@@ -15,7 +15,7 @@ import numpy as np
 from samespot.maps.folder import META
 from samespot.maps.map import Map, open_map
 from samespot.places.geodesy import to_degrees
-from samespot.service.plane import lying
+from samespot.poses.plane import lying
 
 EVERY = 1.0  # [s] between two looks for a newer generation
 CAMERAS = 20_000  # that a page is told of, at most

@@ -140,7 +140,7 @@ function beginExplorer(photos) {
     }
     const words = document.createElement("p");
     words.className = "words";
-    words.textContent = both ? apartInWords() : "";
+    words.textContent = both ? apartInWords() + posesInWords() : "";
     at("pair-readout").replaceChildren(list, words);
   }
 
@@ -199,7 +199,37 @@ function beginExplorer(photos) {
       if (colour === "map") parts.push(node("rect", { x: chosen[0] - 5.5 * px, y: -chosen[1] - 5.5 * px, width: 11 * px, height: 11 * px, ...ring }));
       else parts.push(node("circle", { cx: chosen[0], cy: -chosen[1], r: 6 * px, ...ring }));
     }
+    data.runs.forEach((run, i) => {
+      const pose = poseOf(i);
+      if (!pose) return;
+      const paint = `var(--${run.colour})`;
+      const line = { fill: "none", stroke: paint, "stroke-width": 2 * px };
+      if (known(town.queries, query)) {
+        parts.push(node("path", {
+          d: `M${pose[0]},${-pose[1]}L${town.queries.east[query]},${-town.queries.north[query]}`, ...line, "stroke-dasharray": `${3 * px} ${3 * px}`,
+        }));
+      }
+      parts.push(node("path", { d: frustum(pose, 26 * px), ...line, "stroke-linejoin": "round" }));
+    });
     map.replaceChildren(...parts);
+  }
+
+  // where a run's pose of the chosen query lies: east, north, heading, and how far it is off in metres and degrees
+  const poseOf = (run) => (town.poses && town.poses[run] ? town.poses[run][query] : null);
+
+  function frustum([east, north, heading], length) {
+    const [from, to] = [-30, 30].map((side) => ((heading + side) * Math.PI) / 180);
+    const end = (turn) => `${east + length * Math.sin(turn)},${-(north + length * Math.cos(turn))}`;
+    return `M${east},${-north}L${end(from)}L${end(to)}Z`;
+  }
+
+  function posesInWords() {
+    return data.runs.map((run, i) => {
+      const pose = poseOf(i);
+      if (!pose) return "";
+      const off = pose[3] < 1 ? `${(100 * pose[3]).toFixed(0)} cm` : `${pose[3].toFixed(1)} m`;
+      return `; ${run.name}: the pose is ${off} and ${pose[4].toFixed(1)}° off`;
+    }).join("");
   }
 
   function zoom(factor) {

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from samespot.evaluation.outcomes import POSE_PLACES
 from samespot.evaluation.results import Evaluation
 from samespot.figures.report_runs import Described, ReportRun
 from samespot.figures.report_sections.gallery import chosen_queries, kinds_of, labelling_of, shown_runs
@@ -45,7 +46,7 @@ def explorer(runs: Sequence[ReportRun], photos: PhotoStore, seed: int = 0) -> Se
         "fine": FINE,
     }
     body = (
-        _intro(rule, measured is not None)
+        _intro(rule, measured is not None, any(one for case in cases for one in case["poses"]))
         + _furniture(cases, [run.name for run, _ in there], measured is not None, rule is not None)
         + f'<script type="application/json" id="explorer-data">{embedded(facts)}</script>'
         + _caption(cases, there[0][1])
@@ -53,7 +54,7 @@ def explorer(runs: Sequence[ReportRun], photos: PhotoStore, seed: int = 0) -> Se
     return Section("pairs", "Map and pairs", body)
 
 
-def _intro(rule: Sectors | None, truth: bool) -> str:
+def _intro(rule: Sectors | None, truth: bool, posed: bool) -> str:
     seen = (
         "Each photo was taken at a place, facing some direction."
         if rule is None
@@ -63,7 +64,8 @@ def _intro(rule: Sectors | None, truth: bool) -> str:
     true = " The true overlap counts the pixels that both photos show." if truth else ""
     return (
         f"<p>{seen}{true} Choose a query and a map photo, on the map or in the boxes, and compare what they share with"
-        " what each run predicts from its descriptors (ψ̂, calibrated if the run has a calibration).</p>"
+        " what each run predicts from its descriptors (ψ̂, calibrated if the run has a calibration)."
+        f"{' Triangles with a dashed line are the poses that were solved for the query.' if posed else ''}</p>"
     )
 
 
@@ -90,9 +92,21 @@ def _case(
         "dots": _dots(case, home),
         "label": None if label is None else overlap_bytes(label[:, places]),
         "truth": None if measured is None else overlap_bytes(_overlap(measured, asked, found)),
+        "poses": [_poses(evaluation, case.first + queries, home) for _, evaluation in there],
         "distance": [distance_bytes(one) for one in apart],
         "predicted": [overlap_bytes(run.predicted(one)) for (run, _), one in zip(there, apart, strict=True)],
     }
+
+
+def _poses(evaluation: Evaluation, queries: Rows, home: NDArray[np.float64]) -> list[Any] | None:
+    """Of each query where its pose was solved to be, [east, north, heading, metres off, degrees off]; else None."""
+    posed = next((one for one in evaluation.variants if one.posed_by is not None), None)
+    if posed is None or POSE_PLACES[0] not in posed.outcomes:
+        return None
+    columns = (*POSE_PLACES, "metres", "degrees")
+    values = np.array([np.asarray(posed.outcomes[name], dtype=np.float64)[queries] for name in columns]).T
+    values[:, :2] -= home
+    return [row.round(3).tolist() if np.isfinite(row[:3]).all() else None for row in values]
 
 
 def _overlap(rule: Rule, queries: Places, places: Places) -> NDArray[np.float64]:
