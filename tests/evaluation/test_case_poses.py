@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 @pytest.fixture(scope="module")
 def town(tmp_path_factory):
     root = tmp_path_factory.mktemp("posed") / "town"
-    return root, build_town(root, seed=5, visits=2, size=(120, 160), photos_per_visit=30)
+    return root, build_town(root, seed=5, visits=3, size=(120, 160), photos_per_visit=24)
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +52,7 @@ def test_the_file_for_the_server_holds_the_poses_that_were_solved(done, tmp_path
     names, centres, _ = read_poses(path)
     known = np.isfinite(solved.centres).all(axis=1)
     assert len(names) == known.sum() > 0
+    assert {name.split("/")[1] for name in names} == {"visit1", "visit2"}  # each counts its photos from 0
     assert centres == pytest.approx(solved.centres[known], abs=1e-9)
     assert all((why is None) == has for why, has in zip(solved.reasons, known, strict=True))
     longer = tmp_path / "more.txt"  # as DSAC* writes them: errors after the pose

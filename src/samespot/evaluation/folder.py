@@ -125,13 +125,15 @@ def _write_poses(
     cases: Sequence[Case], found: Sequence[Found], solved: Sequence[CasePosed] | None, path: Path
 ) -> Path:
     """Poses that were solved, or those of the best matches."""
-    names, centres, turns = [], [], []
+    centres, turns = [], []
     for number, (case, one) in enumerate(zip(cases, found, strict=True)):
         centre, turn = pose_estimates(case, one.rows[:, 0])
         if solved is not None:
             centre, turn = solved[number].centres, solved[number].quaternions
-        names += server_names(case)
         centres.append(centre)
         turns.append(turn)
+    names = [name for case in cases for name in server_names(case)]
+    if len(set(names)) < len(names):  # of sets without a server: rooms and visits count from 0 each
+        names = [name for case in cases for name in case.query_names]
     write_poses(path, names, np.concatenate(centres), np.concatenate(turns))
     return path
