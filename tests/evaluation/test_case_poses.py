@@ -107,5 +107,7 @@ def test_what_poses_need_is_told(town):
     bare = Places(places.root, places.table.drop(columns="depth"))
     with pytest.raises(samespot.InputError, match="depth images, and none are there"):
         DensePoses(queries, bare, samespot.load_model("samespot-lite"))
+    with pytest.raises(samespot.InputError, match="no descriptor '7' to solve poses from"):
+        samespot.evaluate("samespot-lite", "town", root=town[0], poses="local", pose_of="7")
     with pytest.raises(samespot.InputError, match="without `poses`"):
         samespot.evaluate("samespot-lite", "town", root=town[0], pose_from=3)

@@ -65,6 +65,7 @@ def measure(
     labels = [case.overlap(tell) for case in cases]
     names = kinds.names()
     again = None if reranking is None else reranked_name(reranking, names)
+    posed = None if posing is None else descriptor_named(posing.options.pose_of, names, "solve poses from")
     done = Measured(labels)
     bench = _Bench(protocol, cases, labels, kinds, margin, done)
     if calibrate:
@@ -76,7 +77,7 @@ def measure(
         bench.measure(kind)
         if reranking is not None and kind.name == again:
             bench.measure_reranked(kind, reranking, tell)
-        if posing is not None and kind.name == (posing.options.pose_of or names[0]):
+        if posing is not None and kind.name == posed:
             bench.measure_posed(kind, posing, tell)
     tell("evaluating", len(names), len(names))
     if reranking is not None and all(variant.reranked_by is None for variant in done.variants):
@@ -102,11 +103,16 @@ def refuse_hopeless(protocol: Protocol, cases: Sequence[Case], reranking: Rerank
 
 
 def reranked_name(reranking: Reranking, names: Sequence[str]) -> str:
-    """The descriptor whose lists are re-ranked; asked for by its name, or by its title as tables show it."""
-    asked = None if reranking.of is None else reranking.of.replace(" dims,", "").removesuffix(" as described")
-    if asked not in (None, *names):
-        raise InputError(f"no descriptor {reranking.of!r} to re-rank; this evaluation has {', '.join(names)}")
-    return asked or names[0]
+    """The descriptor whose lists are re-ranked."""
+    return descriptor_named(reranking.of, names, "re-rank")
+
+
+def descriptor_named(asked: str | None, names: Sequence[str], purpose: str) -> str:
+    """A descriptor by its name, or by its title as tables show it; by default the first."""
+    short = None if asked is None else asked.replace(" dims,", "").removesuffix(" as described")
+    if short not in (None, *names):
+        raise InputError(f"no descriptor {asked!r} to {purpose}; this evaluation has {', '.join(names)}")
+    return short or names[0]
 
 
 def query_list(cases: Sequence[Case]) -> QueryList:

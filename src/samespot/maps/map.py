@@ -261,7 +261,7 @@ class Map:
         solved = self._poser.solve(seen.keypoints, found, seen.camera, asked.pose_from)
         if isinstance(solved, NoPose):
             return {"no_pose": solved.why}
-        return {"pose": self._poser.told(solved, seen.keypoints, found, seen.camera is None, asked.pose_from)}
+        return {"pose": self._poser.told(solved, seen.keypoints, seen.camera is None)}
 
     def _enough(self, seen: Seen, asked: LocateOptions) -> float:
         """The probability from which on a place counts as found."""

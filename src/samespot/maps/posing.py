@@ -17,14 +17,13 @@ from samespot.matching.verification import covered
 from samespot.places.camera import Camera
 from samespot.places.pose import angles_between, rotation_matrices
 from samespot.poses.absolute import LEAST as FEW
-from samespot.poses.absolute import NoPose, Sights, Solved, sights_from, solve
+from samespot.poses.absolute import NoPose, Sights, Solved, sights_from, solve_photo
 from samespot.poses.lifting import pixels_of
 from samespot.progress import Progress, counting
 from samespot.statistics.reliability import reliability
 from samespot.statistics.rising import Rising, probability
 
 FROM = 10  # photos of the map that a pose is solved from
-ASSUMED = 65.0  # [deg] that the longer side of a photo shows, where a focal length is to be found from
 LEAST = 15  # right poses and wrong ones: with fewer, nothing can be fitted
 FOLDS = 5
 ASKED = 80  # photos that a map asks itself about, at most: a pose takes a tenth of a second
@@ -75,18 +74,11 @@ class Poser:
         self, seen: Keypoints, found: Candidates, camera: Camera | None, most: int = FROM
     ) -> Solved | NoPose:
         """camera: of the photo, at any size; None: its focal length is to be found, too."""
-        height, width = seen.size
-        sights = self.sights(seen, found, most)
-        if camera is not None:
-            return solve(sights, camera.scaled(height, width))
-        return solve(sights, Camera.of_longer(width, height, ASSUMED), focal_known=False)
+        return solve_photo(self.sights(seen, found, most), camera, seen.size)
 
-    def told(
-        self, solved: Solved, seen: Keypoints, found: Candidates, estimated: bool, most: int = FROM
-    ) -> Pose:
+    def told(self, solved: Solved, seen: Keypoints, estimated: bool) -> Pose:
         """For an answer. estimated: whether the focal length was found with the pose."""
-        sights, lens = self.sights(seen, found, most), solved.camera
-        evidence = evidence_of(solved, seen, sights.keypoint[solved.explained], self.within[0])
+        evidence = evidence_of(solved, seen, self.within[0])
         x, y, z = solved.centre.tolist()
         qw, qx, qy, qz = solved.quaternion.tolist()
         return Pose(
@@ -95,16 +87,16 @@ class Poser:
             covariance=tuple(tuple(row) for row in solved.covariance.tolist()),
             inliers=solved.keypoints,
             matches=solved.asked,
-            fov=lens.view,
+            fov=solved.camera.view,
             fov_estimated=estimated,
             probability=None if self.trust is None else self.trust(evidence),
             within=self.within,
         )
 
 
-def evidence_of(solved: Solved, sights_xy: Keypoints, keypoints: NDArray[np.int64], near: float) -> Floats:
+def evidence_of(solved: Solved, seen: Keypoints, near: float) -> Floats:
     """(5,) numbers of which more is better. near: [m] scale on which certainty is counted."""
-    area = covered(sights_xy, keypoints)
+    area = covered(seen, solved.explained)
     return np.array(
         [
             np.log(solved.keypoints),
@@ -189,8 +181,7 @@ def calibrate_poses(
             solved = poser.solve(photo, found, camera)
             if isinstance(solved, NoPose):
                 continue
-            sights = poser.sights(photo, found)
-            evidence.append(evidence_of(solved, photo, sights.keypoint[solved.explained], within[0]))
+            evidence.append(evidence_of(solved, photo, within[0]))
             off = pose_errors(solved, poser.centres[row], poser.held.places.quaternions[row])
             right.append(off[0] <= within[0] and off[1] <= within[1])
             if way == 0:

@@ -33,6 +33,7 @@ SHARED, NEAR = (
     0.1,
 )  # sights of the same keypoints, so near by their distance, that put two candidates together
 TRIES = 10_000  # poses that are tried at most
+ASSUMED = 65.0  # [deg] that the longer side shows, to begin with where nobody says
 VIEWS = (30.0, 40.0, 50.0, 60.0, 70.0, 85.0)  # [deg] that the longer side may show, where nobody says
 NARROW, WIDE = 10.0, 140.0  # [deg] beyond which no lens is believed
 STEPS = 20  # of the refinement, at most
@@ -91,10 +92,14 @@ class Solved:
     quaternion: Floats  # (4,) qw qx qy qz, camera to world
     covariance: Floats  # (6, 6) of the centre [m²] and of a small turn about the camera's axes [rad²]
     camera: Camera  # as given, or as found
-    explained: Rows  # (k,) sights that agree with it
-    keypoints: int  # different keypoints among them
+    explained: Rows  # (k,) numbers of the keypoints that agree with it
     asked: int  # different keypoints that had a sight
     by_chance: int = 0  # that agree if the photo is mirrored, which no pose explains; 0: hardly any can
+
+    @property
+    def keypoints(self) -> int:
+        """How many agree."""
+        return len(self.explained)
 
     @property
     def deviation(self) -> float:
@@ -116,6 +121,15 @@ class _Pose:
     rotation: Floats
     centre: Floats
     focal: float = 1.0  # times that of the camera
+
+
+def solve_photo(sights: Sights, camera: Camera | None, size: tuple[int, int]) -> Solved | NoPose:
+    """The pose of a photo that was looked at in this size (h, w). camera: at any size; None: its focal length is found,
+    too."""
+    height, width = size
+    if camera is not None:
+        return solve(sights, camera.scaled(height, width))
+    return solve(sights, Camera.of_longer(width, height, ASSUMED), focal_known=False)
 
 
 def solve(sights: Sights, camera: Camera, *, focal_known: bool = True, seed: int = 0) -> Solved | NoPose:
@@ -183,7 +197,7 @@ def _told(
     if covariance is None:
         return NoPose("the keypoints that agree do not fix a pose: they lie on a line, or close together")
     quaternion = quaternions(found.rotation.T[None])[0]
-    return Solved(found.centre, quaternion, covariance, lens, good, count, asked)
+    return Solved(found.centre, quaternion, covariance, lens, np.unique(sights.keypoint[good]), asked)
 
 
 # ---- which sights belong together ----

@@ -23,12 +23,11 @@ from samespot.overlap.cloud import read_depth
 from samespot.places.camera import Camera, camera_of
 from samespot.places.pose import rotation_matrices
 from samespot.places.table import Places
-from samespot.poses.absolute import NoPose, Sights, Solved, sights_from, solve
+from samespot.poses.absolute import NoPose, Sights, Solved, sights_from, solve, solve_photo
 from samespot.poses.lifting import depth_camera_of, lifted, pixels_of
 from samespot.progress import Progress, silent
 
 KEPT = 2000  # photos whose keypoints stay in memory
-ASSUMED = 65.0  # [deg] that the longer side of a photo shows, where a focal length is to be found from
 PAIRS = 3000  # of dense matching, that are solved
 Rows = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -60,11 +59,7 @@ class LocalPoses:
         posed = [row for row in rows if row >= 0 and np.isfinite(self._centres[row]).all()]
         sights = [self._sights(query, row, points) for row, points in self._known(posed)]
         camera = camera_of(self._queries.table, query, seen.size)
-        height, width = seen.size
-        together = Sights.together(sights) if sights else Sights.none()
-        if camera is None:
-            return solve(together, Camera.of_longer(width, height, ASSUMED), focal_known=False)
-        return solve(together, camera)
+        return solve_photo(Sights.together(sights) if sights else Sights.none(), camera, seen.size)
 
     def _extract(self, path: Path) -> Keypoints:
         return self._verifier.extract(read_image(path))
