@@ -16,6 +16,7 @@ ORDER = (
         "progress",
         "files",
         "options",
+        "cluster",
         "devices",
         "photo_files",
         "arrays",

@@ -39,7 +39,7 @@ def label(typed: dict[str, Any]) -> Any:
         console.notes_of(task.queries, task.places)
         folder = asked.out / task.name if asked.preset else asked.out
         with console.progress_bar() as progress:
-            done = run_task(task, folder / "labels", progress)
+            done = run_task(task, folder / "labels", progress, asked.ray)
             files = [folder / "labels"]
             if asked.figures:
                 progress("drawing figures", 0, 1)

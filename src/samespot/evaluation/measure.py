@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from samespot.retrieval.search import Found, search
 from samespot.whitening.whitening import Whitening
 
 Calibrate = Callable[[Vectors], IsotonicCalibration | None]
+Searching = Callable[..., Found]  # as `search`: queries, map, k and `excluded`
 
 
 @dataclass
@@ -53,13 +55,14 @@ def measure(
     calibrate: bool = True,
     reranking: Reranking | None = None,
     posing: CasePoses | None = None,
+    searching: Searching | None = None,
     progress: Progress | None = None,
 ) -> Measured:
     """Measure every kind of descriptor by a protocol's cases; the lists of one of them also re-ranked, and poses solved
     from those of one.
 
     margin: of the loss, which turns distances into overlaps. calibrate: learn on the other set which distance means
-    which overlap.
+    which overlap. searching: what takes the place of `search`.
     """
     tell = progress or (lambda what, done, total: None)
     labels = [case.overlap(tell) for case in cases]
@@ -67,7 +70,8 @@ def measure(
     again = None if reranking is None else reranked_name(reranking, names)
     posed = None if posing is None else descriptor_named(posing.options.pose_of, names, "solve poses from")
     done = Measured(labels)
-    bench = _Bench(protocol, cases, labels, kinds, margin, done)
+    by_default = partial(search, device=kinds.device)
+    bench = _Bench(protocol, cases, labels, kinds, margin, done, searching or by_default)
     if calibrate:
         bench.calibrate = _calibrator(kinds.other, cases, kinds.device, done.notes)
     if kinds.options.acceptance:
@@ -137,6 +141,7 @@ class _Bench:
     kinds: Kinds
     margin: float
     done: Measured
+    searching: Searching
     calibrate: Calibrate | None = None
     without: list[Exclusion] | None = None  # what shows the place of each query
 
@@ -208,7 +213,7 @@ class _Bench:
 
     def _search(self, kind: Described, k: int) -> list[Found]:
         return [
-            _padded(search(q, p, min(k, len(p)), excluded=case.excluded, device=self.kinds.device), k)
+            _padded(self.searching(q, p, min(k, len(p)), excluded=case.excluded), k)
             for case, q, p in zip(self.cases, kind.queries, kind.places, strict=True)
         ]
 

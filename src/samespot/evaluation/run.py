@@ -8,18 +8,28 @@ result.metrics["R@1"]
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import samespot
+from samespot.cluster import Cluster, joined_cluster
 from samespot.devices import device_named
 from samespot.evaluation.calibration import IsotonicCalibration
 from samespot.evaluation.case_poses import CasePosed, CasePoses, with_limits
 from samespot.evaluation.cases import Case, sequence_descriptors
 from samespot.evaluation.folder import refuse_other, write_evaluation
 from samespot.evaluation.matches import Matches, matches_of
-from samespot.evaluation.measure import Measured, measure, query_list, refuse_hopeless, reranked_name
+from samespot.evaluation.measure import (
+    Measured,
+    Searching,
+    measure,
+    query_list,
+    refuse_hopeless,
+    reranked_name,
+)
 from samespot.evaluation.options import EvaluateOptions
 from samespot.evaluation.pair_curve import PairCurve
 from samespot.evaluation.protocol import Protocol
@@ -43,6 +53,7 @@ from samespot.retrieval.describe import describe
 from samespot.retrieval.descriptors import Descriptors
 from samespot.retrieval.options import DescribeOptions
 from samespot.retrieval.search import Found
+from samespot.retrieval.sharded import search_sharded
 from samespot.statistics.intervals import Interval
 from samespot.whitening.whitening import Whitening
 
@@ -118,14 +129,31 @@ def run_evaluation(
     """The same with options that are read. cases: those of the protocol, where they were opened before. weights: of a
     model by name."""
     describing, reranked = describing or DescribeOptions(), reranked or RerankOptions()
-    device_named(describing.device)  # an absent GPU should show before any work is done
+    with nullcontext() if describing.ray is None else joined_cluster(describing.ray) as cluster:
+        return _run(model, asked, describing, reranked, posed, cases, weights, cluster, progress)
+
+
+def _run(
+    model: Any,
+    asked: EvaluateOptions,
+    describing: DescribeOptions,
+    reranked: RerankOptions,
+    posed: SolveOptions | None,
+    cases: list[Case] | None,
+    weights: Path | None,
+    cluster: Cluster | None,
+    progress: Progress | None,
+) -> Evaluated:
+    # what this process itself computes on; an absent GPU should show before any work is done
+    device = describing.device if cluster is None else "auto"
+    device_named(device)
     net = load_model(model, weights=weights, progress=progress)
     given = _given(asked, net)  # a wrong file should show before photos are described
     protocol, cases = protocol_and_cases(asked) if cases is None else (_named(asked), cases)
     posing = None
     if posed is not None and posed.poses is not None:
         protocol = with_limits(protocol, cases)
-        posing = CasePoses(posed, net, device_named(describing.device))
+        posing = CasePoses(posed, net, device_named(device))
     facts = _model_facts(model, net)
     if asked.out is not None:
         refuse_other(asked.out, facts, _protocol_facts(protocol, asked), cases)
@@ -147,12 +175,13 @@ def run_evaluation(
             other,
             described,
             folder=None if asked.out is None else asked.out / "local-features",
-            describing=describing,
+            describing=describing.with_changes(device=device),
             seed=asked.seed,
             progress=progress,
         ),
         posing=posing,
-        device=describing.device,
+        device=device,
+        searching=None if cluster is None else partial(search_sharded, cluster),
         progress=progress,
     )
     if asked.out is not None:
@@ -174,6 +203,7 @@ def evaluate_cases(
     reranking: Reranking | None = None,
     posing: CasePoses | None = None,
     device: str = "auto",
+    searching: Searching | None = None,
     whiten_to_span: bool = False,
     calibrate: bool = True,
     progress: Progress | None = None,
@@ -181,8 +211,8 @@ def evaluate_cases(
     """Evaluate a model, given as `describe`, by a protocol's cases; one descriptor's lists also re-ranked.
 
     model: what a result says about it. learned: the photos it was trained on (`learned_photos`). other: a set on
-    which whitening and calibration are fitted, too. given: whitenings that need no fitting. whiten_to_span: take as
-    many dims as there are where fewer images are given.
+    which whitening and calibration are fitted, too. given: whitenings that need no fitting. searching: what takes the
+    place of `search`. whiten_to_span: take as many dims as there are where fewer images are given.
     """
     options = options or EvaluateOptions()
     for case in cases:
@@ -198,7 +228,7 @@ def evaluate_cases(
     how: dict[str, Any] = {"margin": margin, "calibrate": calibrate, "progress": progress}
     if posing is not None:
         facts["poses"] = posing.options.to_dict()
-    done = measure(protocol, cases, kinds, reranking=reranking, posing=posing, **how)
+    done = measure(protocol, cases, kinds, reranking=reranking, posing=posing, searching=searching, **how)
     evaluation = Evaluation(
         protocol=_protocol_facts(protocol, options),
         model=model,

@@ -12,8 +12,9 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass, fields
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ import torch
 from numpy.typing import NDArray
 
 import samespot
+from samespot.cluster import Cluster, in_order, joined_cluster, refuse_unseen, sample_of
 from samespot.devices import device_named, one_torch_thread
 from samespot.errors import InputError
 from samespot.maps import folder as files
@@ -49,8 +51,10 @@ from samespot.maps.looking import Look, Looking, Vectors, finite, looks
 from samespot.maps.options import ContentOptions, EngineOptions, KeptOptions, MapOptions
 from samespot.maps.segments import KEY, Described, Segment, bytes_by_array, read_array, write_segment
 from samespot.maps.whitened import Asked, whitening_for, write_vectors
+from samespot.matching.keypoints import Keypoints
 from samespot.model.loading import load_model
 from samespot.model.network import PlaceNet
+from samespot.model.onnx_trunk import OnnxTrunk
 from samespot.model.shipped import DEFAULT_MODEL
 from samespot.options import names, split
 from samespot.places.catalogue import as_places
@@ -59,7 +63,16 @@ from samespot.places.options import ReadOptions
 from samespot.places.photos import UNREADABLE
 from samespot.places.table import Places
 from samespot.progress import Progress, silent
-from samespot.retrieval.describe import Describer, describer_for
+from samespot.retrieval.describe import (
+    SPAN,
+    Describer,
+    OnDevice,
+    Span,
+    describer_for,
+    on_nodes,
+    trunk_where_it_pays,
+)
+from samespot.retrieval.options import DescribeOptions
 from samespot.whitening.whitening import Whitening
 
 if TYPE_CHECKING:
@@ -445,25 +458,27 @@ def _describe(
     work: _Work, contents: Contents, todo: NDArray[np.int64], known: dict[bytes, tuple[str, int]]
 ) -> dict[int, str]:
     """Describe these rows into new segments; returns those that could not be read, with the reason."""
-    device, bad = work.device, dict[int, str]()
-    describer = describer_for(work.net, device, work.settings.precision, len(todo))
-    extract = None if work.verifier is None else work.verifier.extract
-    how = Looking(work.net.preprocessing, work.settings.thumbnail, extract)
+    bad = dict[int, str]()
     names, root = contents.places.table["image"].to_numpy(dtype=object), contents.places.root
     paths = [root / str(names[row]) for row in todo]
     writer = _SegmentWriter(work.folder, known)
     tick = _rate(work.tell, len(todo))
-    alone = one_torch_thread() if not describer.in_torch or extract is not None else nullcontext()
-    with alone:
+    done = 0
+    with ExitStack() as stack:
+        if work.settings.ray is None:
+            made = _looker(work, len(todo))(paths)
+        else:
+            made = _made_on_nodes(stack.enter_context(joined_cluster(work.settings.ray)), work, paths)
         try:
-            for some in _batches(
-                zip(todo, paths, looks(how, paths, work.settings.workers), strict=True), describer
-            ):
-                good = [(row, look) for row, _, look in some if isinstance(look, Look)]
-                for row, path, look in some:
-                    if isinstance(look, InputError):
-                        bad[int(row)] = f"{UNREADABLE}: {_reason(look, path)}"
-                writer.add([contents.keys[row].tobytes() for row, _ in good], _made(describer, good))
+            for some in made:
+                rows, at = todo[done : done + len(some)], paths[done : done + len(some)]
+                done += len(some)
+                for row, path, one in zip(rows, at, some, strict=True):
+                    if isinstance(one, InputError):
+                        bad[int(row)] = f"{UNREADABLE}: {_reason(one, path)}"
+                    else:
+                        writer.put(Described(contents.keys[row].tobytes(), *one))
+                writer.settle()
                 tick(len(some))
         except KeyboardInterrupt:
             writer.flush()  # what is done is done
@@ -472,26 +487,80 @@ def _describe(
     return bad
 
 
-_Seen = tuple[int, Path, "Look | InputError"]
+def _looker(work: _Work, images: int) -> PhotoLooker:
+    describer = describer_for(work.net, work.device, work.settings.precision, images)
+    return PhotoLooker(describer, work.net, work.settings, work.verifier)
 
 
-def _batches(seen: Iterator[_Seen], describer: Describer) -> Iterator[list[_Seen]]:
-    some: list[_Seen] = []
-    for one in seen:
-        some.append(one)
-        if len(some) == describer.batch_size:
-            yield some
-            some = []
-    if some:
-        yield some
+def _made_on_nodes(cluster: Cluster, work: _Work, paths: Sequence[Path]) -> Iterator[list[Seen]]:
+    """The same by the nodes of a cluster, in order."""
+    photos = [os.path.abspath(path) for path in paths]
+    cluster.check(photos)
+    settings = work.settings
+    on = on_nodes(cluster, DescribeOptions(device=settings.device), settings.precision)
+    gpu = on.device.startswith("cuda")
+    trunk = trunk_where_it_pays(work.net, torch.device(on.device), on.precision, len(paths))
+    size = max(1, SPAN // on.batch_size) * on.batch_size  # batches are cut as one process cuts them
+    spans = [Span(start, tuple(photos[start : start + size])) for start in range(0, len(photos), size)]
+    made_with = on, trunk, work.net, settings, sample_of(photos), cluster.cores_each(gpu)
+    return in_order(cluster.through(_NodeLooker, made_with, spans, gpu=gpu))
 
 
-def _made(describer: Describer, good: Sequence[tuple[int, Look]]) -> list[tuple[NDArray[np.float16], Look]]:
-    if not good:
-        return []
-    pixels = torch.stack([look.pixels for _, look in good]).to(describer.device)
-    vectors = finite(describer(pixels).cpu().numpy())
-    return [(vector.astype(np.float16), look) for vector, (_, look) in zip(vectors, good, strict=True)]
+class _NodeLooker:
+    """A worker on a node: holds the network and what finds local features."""
+
+    def __init__(
+        self,
+        on: OnDevice,
+        trunk: OnnxTrunk | None,
+        net: PlaceNet,
+        settings: MapOptions,
+        samples: dict[str, int],
+        cores: int,
+    ) -> None:
+        refuse_unseen(samples)
+        torch.set_num_threads(cores)
+        settings = settings.with_changes(device=on.device, workers=settings.workers or cores)
+        describer = Describer(
+            net, torch.device(on.device), on.precision, batch_size=on.batch_size, trunk=trunk
+        )
+        self._look = PhotoLooker(describer, net, settings, _verifier(settings))
+
+    def __call__(self, span: Span) -> list[Seen]:
+        return [one for some in self._look([Path(photo) for photo in span.photos]) for one in some]
+
+
+# descriptor, small picture and local features of a photo, or what is wrong with it
+Seen = tuple[NDArray[np.float16], bytes, Keypoints | None] | InputError
+
+
+class PhotoLooker:
+    """From photos to what a map keeps of them, batch by batch, in order."""
+
+    def __init__(
+        self, describer: Describer, net: PlaceNet, settings: MapOptions, verifier: Verifier | None
+    ) -> None:
+        extract = None if verifier is None else verifier.extract
+        self._describer, self._workers = describer, settings.workers
+        self._how = Looking(net.preprocessing, settings.thumbnail, extract)
+        self._alone = not describer.in_torch or extract is not None
+
+    def __call__(self, paths: Sequence[Path]) -> Iterator[list[Seen]]:
+        with one_torch_thread() if self._alone else nullcontext():
+            seen = looks(self._how, paths, self._workers)
+            while some := list(islice(seen, self._describer.batch_size)):
+                yield self._made(some)
+
+    def _made(self, some: Sequence[Look | InputError]) -> list[Seen]:
+        good = [look for look in some if isinstance(look, Look)]
+        if not good:
+            return [look for look in some if isinstance(look, InputError)]
+        pixels = torch.stack([look.pixels for look in good]).to(self._describer.device)
+        vectors = iter(finite(self._describer(pixels).cpu().numpy()).astype(np.float16))
+        return [
+            look if isinstance(look, InputError) else (next(vectors), look.thumbnail, look.keypoints)
+            for look in some
+        ]
 
 
 def _reason(error: InputError, path: Path) -> str:
@@ -507,9 +576,8 @@ class _SegmentWriter:
         self._waiting: list[Described] = []
         self._written = time.monotonic()
 
-    def add(self, keys: Sequence[bytes], made: Sequence[tuple[NDArray[np.float16], Look]]) -> None:
-        for key, (vector, look) in zip(keys, made, strict=True):
-            self.put(Described(key, vector, look.thumbnail, look.keypoints))
+    def settle(self) -> None:
+        """Write what there is, if it has waited for long."""
         if time.monotonic() - self._written >= SETTLE_SECONDS:
             self.flush()
 

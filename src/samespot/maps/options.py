@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from samespot.cluster import ClusterOptions
 from samespot.errors import InputError
 from samespot.images.options import DeviceOptions
 from samespot.maps.filters import FilterOptions
@@ -100,7 +101,7 @@ class EngineOptions(Options):
 
 
 @dataclass(frozen=True)
-class MapOptions(DeviceOptions, KeptOptions, EngineOptions):
+class MapOptions(DeviceOptions, KeptOptions, EngineOptions, ClusterOptions):
     """How a map is built: what it keeps, and what computes it."""
 
 

@@ -44,12 +44,17 @@ class OnnxTrunk:
     def __init__(self, graph: bytes, threads: int | None = None) -> None:
         import onnxruntime
 
+        self._graph, self._threads = graph, threads
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads or torch.get_num_threads()
         # between two batches the cores are for decoding
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         options.log_severity_level = 3  # errors
         self._session: Any = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """To be sent to another process, which makes a session of its own."""
+        return OnnxTrunk, (self._graph, self._threads)
 
     def __call__(self, images: Tensor) -> Tensor:
         (features,) = self._session.run(None, {"images": images.contiguous().numpy()})

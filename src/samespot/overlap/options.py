@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from samespot.cluster import ClusterOptions
 from samespot.errors import InputError
 from samespot.options import ineffective, option
 from samespot.overlap.rules import (
@@ -46,7 +47,7 @@ def parse_pair(words: str) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class LabelOptions(RowOptions):
+class LabelOptions(RowOptions, ClusterOptions):
     """What is labelled, by which rule, and what is drawn of it."""
 
     places: Path = option(..., f"Queries: {SOURCE}.", argument=True)
@@ -115,7 +116,7 @@ class LabelOptions(RowOptions):
     def refuse_ineffective(self, typed: set[str]) -> None:
         if self.preset is not None:
             # the device changes no label, so the one preset of 3D labels takes it
-            taken = {"places", "preset", "figures", "out", "h5"}
+            taken = {"places", "preset", "figures", "out", "h5", "ray"}
             taken |= {"device"} if self.preset == "7scenes" else set()
             others = [one.name for one in fields(self) if one.name not in taken]
             return ineffective(typed, others, f"with `preset={self.preset}`")

@@ -115,10 +115,12 @@ class GroundRule(Rule):
         *,
         out: str | Path | None = None,
         progress: Progress | None = None,
+        ray: str | None = None,
         block_pairs: int | None = None,
         threads: int | None = None,
     ) -> PairLabels:
-        """block_pairs: pairs looked at in one block; threads: how many compute. Neither changes the result."""
+        """ray: the address of a cluster that shares the work (see `ClusterOptions`). block_pairs: pairs looked at in
+        one block; threads: how many compute. None of them changes the result."""
         from samespot.overlap import ground
         from samespot.overlap.labels import PairLabels, refuse_empty_tables, tables_meta
 
@@ -126,10 +128,16 @@ class GroundRule(Rule):
         _refuse_two_planes(queries, places)
         sides = [self.cameras(table, role) for table, role in ((queries, "query"), (places, "map"))]
         rows_of, kernel = self._kernel()
-        blocks = ground.blocks_of_rows(
-            rows_of(sides[0]), rows_of(sides[1]), kernel, block_pairs or ground.BLOCK_PAIRS, threads, progress
-        )
+        first, second = (rows_of(side) for side in sides)
         meta = {**self.to_dict(), **tables_meta(queries, places)}
+        if ray is None:
+            blocks = ground.blocks_of_rows(
+                first, second, kernel, block_pairs or ground.BLOCK_PAIRS, threads, progress
+            )
+        else:
+            from samespot.overlap.tiles import ground_blocks
+
+            blocks = ground_blocks(ray, first, second, kernel, meta, out, progress)
         return PairLabels.from_blocks(blocks, (len(queries), len(places)), meta, out)
 
 
@@ -382,12 +390,20 @@ class Points(Rule):
         *,
         out: str | Path | None = None,
         progress: Progress | None = None,
+        ray: str | None = None,
     ) -> PairLabels:
         from samespot.overlap.scene import scene_labels
 
-        return scene_labels(
-            queries, places, self.scene(progress), self.to_dict(), self.occlusion, self.device, out, progress
-        )
+        scene, told = self.scene(progress), self.to_dict()
+        if ray is None:
+            return scene_labels(queries, places, scene, told, self.occlusion, self.device, out, progress)
+        from samespot.overlap.labels import PairLabels, refuse_empty_tables, tables_meta
+        from samespot.overlap.tiles import scene_blocks
+
+        refuse_empty_tables(queries, places)
+        meta = {**told, **tables_meta(queries, places)}
+        blocks = scene_blocks(ray, queries, places, self, meta, out, progress)
+        return PairLabels.from_blocks(blocks, (len(queries), len(places)), meta, out)
 
     def words(self) -> str:
         return f"3D, IoU of {len(self.scene().cloud):,} points, occlusion {self.occlusion}"

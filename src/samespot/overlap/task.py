@@ -64,8 +64,10 @@ class Labelled:
         }
 
 
-def run_task(task: LabelTask, out: str | Path | None = None, progress: Progress | None = None) -> Labelled:
-    """Do it. Labels go to the folder `out`, or stay in memory."""
+def run_task(
+    task: LabelTask, out: str | Path | None = None, progress: Progress | None = None, ray: str | None = None
+) -> Labelled:
+    """Do it. Labels go to the folder `out`, or stay in memory. ray: the address of a cluster that shares the work."""
     rule, scene, scene_seconds = task.rule, None, 0.0
     if out is not None:
         LabelWriter(out, (len(task.queries), len(task.places)), {})  # refuses other folders before any work
@@ -73,9 +75,11 @@ def run_task(task: LabelTask, out: str | Path | None = None, progress: Progress 
         start = time.perf_counter()
         scene = rule.scene(progress)
         scene_seconds = time.perf_counter() - start
-    _load_kernels(rule, task.places)
+    if ray is None:
+        _load_kernels(rule, task.places)
     start = time.perf_counter()
-    labels = rule.label(task.queries, task.places, out=out, progress=progress)
+    how: dict[str, Any] = {} if ray is None else {"ray": ray}
+    labels = rule.label(task.queries, task.places, out=out, progress=progress, **how)
     return Labelled(task, labels, time.perf_counter() - start, scene, scene_seconds)
 
 

@@ -1,14 +1,17 @@
 """From a table of places to their descriptors: files are read ahead, the network never waits, a kill costs seconds.
 
-Under torchrun every process calls `describe` and does its share of the blocks, into one file.
+Under torchrun every process calls `describe` and does its share of the blocks, into one file. With `ray`, workers of a
+cluster describe runs of blocks and send them back, and this process alone writes.
 """
 
 from __future__ import annotations
 
 import copy
+import os
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -18,6 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
+from samespot.cluster import Cluster, joined_cluster, refuse_unseen, sample_of
 from samespot.devices import (
     Processes,
     device_named,
@@ -30,7 +34,7 @@ from samespot.devices import (
     tuned_for,
 )
 from samespot.errors import InputError
-from samespot.images.listing import ImageList
+from samespot.images.listing import ImageList, Images, PathList
 from samespot.images.prefetch import blocks_ahead
 from samespot.images.preprocess import Normalise, at_all_sizes
 from samespot.images.sources import BadImages, FileImages, Loaded, require_room
@@ -43,6 +47,7 @@ from samespot.retrieval.descriptors import Begun, Descriptors, DescriptorWriter,
 from samespot.retrieval.options import DescribeOptions, Dtype
 from samespot.whitening.whitening import Whitening
 
+SPAN = 512  # photos that a node of a cluster describes in one go
 IN_FLIGHT = 2  # blocks that a GPU was given and that are not fetched yet
 ON_CPU, ON_GPU, ON_LARGE_GPU = 16, 64, 256  # images at once
 LARGE_GPU = 40e9  # bytes
@@ -71,18 +76,32 @@ def describe(
     asked = DescribeOptions.of(options)
     if not len(places):
         raise InputError(f"{places.root}: no images in the table, so there is nothing to describe")
-    where = device_named(asked.device, asked.decode)
-    if asked.compile and where.type != "cuda":
-        raise InputError(
-            "`compile` needs a GPU; leave it out, and the processor runs the network as it is fastest"
-        )
+    with nullcontext() if asked.ray is None else joined_cluster(asked.ray) as cluster:
+        return _described(net, places, out, whiten, asked, cluster, progress)
+
+
+def _described(
+    net: PlaceNet,
+    places: Places,
+    out: str | Path | None,
+    whiten: bool,
+    asked: DescribeOptions,
+    cluster: Cluster | None,
+    progress: Progress | None,
+) -> Descriptors:
     precision: str = asked.precision
     there = {} if out is None else facts_in(out)
     if precision == "auto":
         precision = there.get("precision", precision)
+    on = on_device(asked, precision) if cluster is None else on_nodes(cluster, asked, precision)
+    where = torch.device(on.device)
+    if asked.compile and where.type != "cuda":
+        raise InputError(
+            "`compile` needs a GPU; leave it out, and the processor runs the network as it is fastest"
+        )
     whitening = _own_whitening(net) if whiten else None
-    facts = _facts(net, places, precision_name(precision, where), asked.dtype, whitening)
-    size = min(asked.batch_size or default_batch_size(where), len(places))
+    facts = _facts(net, places, on.precision, asked.dtype, whitening)
+    size = min(asked.batch_size or on.batch_size, len(places))
     with joined(where) as processes:
         chosen, trunk = _runtime(net, facts, where, asked.runtime, there, processes)
         facts |= chosen
@@ -99,20 +118,12 @@ def describe(
                 begun_so = f"{out}: was begun with onnxruntime"
                 _refuse_onnxruntime(where, facts["precision"], begun_so)
                 trunk = _trunks(net, processes, facts["precision"], None, begun_so)[0]
-            # whitened from full precision; the store rounds
-            dtype: Dtype = asked.dtype if whitening is None else "float32"
-            left = sum(stop - start for start, stop in mine)
-            compiled = trunk is None and pays_to_compile(asked.compile, where, left, net.preprocessing.size)
-            files = FileImages(
-                ImageList([places]),
-                net.preprocessing,
-                where,
-                workers=asked.workers,
-                decode=asked.decode,
-                bad=BadImages(asked.on_bad_image),
-            )
-            describer = Describer(net, where, facts["precision"], dtype, size, trunk, compiled)
-            found_bad = processes.together(lambda: _fill(describer, whitening, files, mine, store, tell))
+            filling = Filling(net, asked, on.device, facts["precision"], size, trunk, whitening)
+            if cluster is None:
+                paths, images = ImageList([places]), sum(stop - start for start, stop in mine)
+                found_bad = processes.together(lambda: filling.begin(images).fill(paths, mine, store, tell))
+            else:
+                found_bad = [_fill_on_nodes(cluster, filling, places, blocks, store, tell)]
             # what is still known of rows that were not done again, and what was found just now
             old = {row: why for row, why in begun.bad.items() if not any(a <= row < b for a, b in blocks)}
             bad = {row: why for part in (old, *found_bad) for row, why in part.items()}
@@ -120,15 +131,94 @@ def describe(
     return store.result()
 
 
+@dataclass(frozen=True)
+class OnDevice:
+    """Where a network runs, and what suits it there."""
+
+    device: str
+    precision: str
+    batch_size: int
+
+
+def on_device(asked: DescribeOptions, precision: str) -> OnDevice:
+    where = device_named(asked.device, asked.decode)
+    return OnDevice(str(where), precision_name(precision, where), default_batch_size(where))
+
+
+def on_nodes(cluster: Cluster, asked: DescribeOptions, precision: str) -> OnDevice:
+    """The same as a node of the cluster sees it: GPUs where it has any."""
+    gpu = asked.device.startswith("cuda") or (asked.device == "auto" and cluster.gpus > 0)
+    if gpu and not cluster.gpus:
+        raise InputError(f"`device={asked.device}`: no node of the cluster has a GPU; use `device=cpu`")
+    there = asked.with_changes(device="cuda" if gpu else "cpu", ray=None)
+    ((_, on),) = cluster.through(_Asking, (precision,), [there], gpu=gpu)
+    return on  # type: ignore[no-any-return]
+
+
+class _Asking:
+    """On a node: what suits the device there."""
+
+    def __init__(self, precision: str) -> None:
+        self._precision = precision
+
+    def __call__(self, asked: DescribeOptions) -> OnDevice:
+        return on_device(asked, self._precision)
+
+
+@dataclass(frozen=True, eq=False)
+class Filling:
+    """All that is needed to describe runs of rows, here or on a node of a cluster."""
+
+    net: PlaceNet
+    asked: DescribeOptions
+    device: str
+    precision: str
+    size: int  # images at once
+    trunk: OnnxTrunk | None
+    whitening: Whitening | None
+
+    def begin(self, images: int) -> _Filler:
+        return _Filler(self, images)
+
+
+class _Filler:
+    """A network that is ready, for so many images."""
+
+    def __init__(self, how: Filling, images: int) -> None:
+        self._how, self._device, asked = how, torch.device(how.device), how.asked
+        # whitened from full precision; the store rounds
+        dtype: Dtype = asked.dtype if how.whitening is None else "float32"
+        compiled = how.trunk is None and pays_to_compile(
+            asked.compile, self._device, images, how.net.preprocessing.size
+        )
+        self._describer = Describer(
+            how.net, self._device, how.precision, dtype, how.size, how.trunk, compiled
+        )
+
+    def fill(
+        self, images: Images, blocks: list[tuple[int, int]], store: _Rows, tell: Callable[[int], None]
+    ) -> dict[int, str]:
+        """Describe these blocks; the images that could not be read are returned."""
+        asked = self._how.asked
+        files = FileImages(
+            images,
+            self._how.net.preprocessing,
+            self._device,
+            workers=asked.workers,
+            decode=asked.decode,
+            bad=BadImages(asked.on_bad_image),
+        )
+        return _fill(self._describer, self._how.whitening, files, blocks, store, tell)
+
+
 def _fill(
     describer: Describer,
     whitening: Whitening | None,
     files: FileImages,
     blocks: list[tuple[int, int]],
-    store: _Store,
+    store: _Rows,
     tell: Callable[[int], None],
 ) -> dict[int, str]:
-    """Describe these blocks; the images that could not be read are returned."""
     device, ahead = describer.device, IN_FLIGHT if describer.device.type == "cuda" else 0
     on_the_way: deque[_OnTheWay] = deque()
 
@@ -175,6 +265,88 @@ def blocks_left(count: int, size: int, done: list[tuple[int, int]] | None = None
         there[start:stop] = True
     cuts = [(start, min(start + size, count)) for start in range(0, count, size)]
     return [(start, stop) for start, stop in cuts if not there[start:stop].all()]
+
+
+# ---- on a cluster ----
+
+
+@dataclass(frozen=True)
+class Span:
+    """A run of rows whose photos a node describes in one go."""
+
+    start: int
+    photos: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{len(self.photos)} photos from {self.photos[0]} on"
+
+
+def spans_of(blocks: list[tuple[int, int]], photos: Sequence[str]) -> list[Span]:
+    """Blocks in runs of about `SPAN` photos, without gaps: a worker reads ahead within a run."""
+    runs: list[tuple[int, int]] = []
+    for start, stop in blocks:
+        if runs and runs[-1][1] == start and stop - runs[-1][0] <= SPAN:
+            runs[-1] = runs[-1][0], stop
+        else:
+            runs.append((start, stop))
+    return [Span(start, tuple(photos[start:stop])) for start, stop in runs]
+
+
+class _NodeDescriber:
+    """A worker on a node: holds the network, and describes spans."""
+
+    def __init__(self, filling: Filling, samples: dict[str, int], images: int, cores: int) -> None:
+        refuse_unseen(samples)
+        torch.set_num_threads(cores)
+        asked = filling.asked.with_changes(
+            workers=filling.asked.workers or (None if "cuda" in filling.device else cores)
+        )
+        self._size = filling.size
+        self._filler = replace(filling, asked=asked).begin(images)
+
+    def __call__(self, span: Span) -> tuple[int, NDArray[Any], dict[int, str]]:
+        rows, blocks = _Gathered(), blocks_left(len(span.photos), self._size)
+        bad = self._filler.fill(PathList(span.photos), blocks, rows, lambda _: None)
+        return span.start, np.concatenate(rows.vectors), {span.start + row: why for row, why in bad.items()}
+
+
+def _fill_on_nodes(
+    cluster: Cluster,
+    filling: Filling,
+    places: Places,
+    blocks: list[tuple[int, int]],
+    store: _Store,
+    tell: Callable[[int], None],
+) -> dict[int, str]:
+    """Have these blocks described by the nodes of a cluster; the images that could not be read are returned."""
+    photos = [os.path.abspath(path) for path in places.images]
+    cluster.check(photos)
+    spans, gpu = spans_of(blocks, photos), filling.device.startswith("cuda")
+    made_with = filling, sample_of(photos), len(places), cluster.cores_each(gpu)
+    found: dict[int, str] = {}
+    store.open()
+    try:
+        for _, (start, vectors, bad) in cluster.through(_NodeDescriber, made_with, spans, gpu=gpu):
+            store.write(start, vectors, bad)
+            found |= bad
+            tell(len(vectors))
+    finally:
+        store.close()
+    return found
+
+
+class _Gathered:
+    """Rows that a worker sends back, one block after the other."""
+
+    def __init__(self) -> None:
+        self.vectors: list[NDArray[Any]] = []
+
+    def open(self) -> None: ...
+
+    def write(self, start: int, vectors: NDArray[Any], bad: dict[int, str]) -> None:
+        self.vectors.append(np.array(vectors))
+
+    def close(self) -> None: ...
 
 
 # ---- the network ----
@@ -269,8 +441,15 @@ def describer_for(
     precision: as in `DescribeOptions`. On a processor it runs in onnxruntime where that pays.
     """
     named = precision_name(precision, device)
-    trunk = _runtime(net, {"precision": named, "images": images}, device, "auto", {}, Processes())[1]
+    trunk = trunk_where_it_pays(net, device, named, images)
     return Describer(net, device, named, batch_size=default_batch_size(device), trunk=trunk)
+
+
+def trunk_where_it_pays(
+    net: PlaceNet, device: torch.device, precision: str, images: int | None
+) -> OnnxTrunk | None:
+    """The network's stages in onnxruntime, for so many images; None where torch runs them."""
+    return _runtime(net, {"precision": precision, "images": images}, device, "auto", {}, Processes())[1]
 
 
 def default_batch_size(device: torch.device) -> int:
@@ -389,16 +568,20 @@ def _teller(
 # ---- where they go ----
 
 
-class _Store(Protocol):
+class _Rows(Protocol):
     """Takes blocks of rows in any order."""
-
-    def begin(self, places: Places) -> Begun: ...
 
     def open(self) -> None: ...
 
     def write(self, start: int, vectors: NDArray[Any], bad: dict[int, str]) -> None: ...
 
     def close(self) -> None: ...
+
+
+class _Store(_Rows, Protocol):
+    """Rows that become descriptors."""
+
+    def begin(self, places: Places) -> Begun: ...
 
     def finish(self, bad: dict[int, str]) -> None: ...
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from samespot.cluster import ClusterOptions
 from samespot.images.options import PANEL, RunningOptions
 from samespot.options import option
 
@@ -13,7 +14,7 @@ Runtime = Literal["auto", "torch", "onnxruntime"]
 
 
 @dataclass(frozen=True)
-class DescribeOptions(RunningOptions):
+class DescribeOptions(RunningOptions, ClusterOptions):
     """How images become descriptors. An image that is skipped has a descriptor of zeros."""
 
     batch_size: int | None = option(

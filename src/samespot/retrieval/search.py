@@ -80,7 +80,23 @@ def search(
     the engine nor the block size changes the result.
     """
     queries, places = as_array(queries, "queries"), as_array(places, "map")
-    k = _check(queries, places, k, block_bytes)
+    k = check_search(queries, places, k, block_bytes)
+    squares, rows = best_of(queries, places, k, excluded, device, progress, engine, block_bytes)
+    return Found(rows, np.sqrt(squares))
+
+
+def best_of(
+    queries: Vectors,
+    places: Vectors,
+    k: int,
+    excluded: Exclusion | None,
+    device: str = "auto",
+    progress: Progress | None = None,
+    engine: EngineName = "auto",
+    block_bytes: int = BLOCK_BYTES,
+) -> Best:
+    """The same by squared distances, by which lists of several maps can be merged: their roots may be equal where they
+    are not."""
     shortlister = _pick_engine(engine, resolve_device(device), excluded)
     exact = np.float64 if np.float64 in (queries.dtype, places.dtype) else np.float32
     squares = np.full((len(queries), k), np.inf)
@@ -96,10 +112,10 @@ def search(
                 done = part.start + (part.stop - part.start) * held.stop // len(places)
                 progress("searching", done, len(queries))
         squares[asked.numbers], rows[asked.numbers] = best
-    return Found(rows, np.sqrt(squares))
+    return Best(squares, rows)
 
 
-def _check(queries: Vectors, places: Vectors, k: int, block_bytes: int) -> int:
+def check_search(queries: Vectors, places: Vectors, k: int, block_bytes: int) -> int:
     for role, vectors in (("queries", queries), ("map", places)):
         if vectors.ndim != 2 or vectors.dtype.kind != "f":
             raise InputError(

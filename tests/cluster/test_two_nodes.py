@@ -1,0 +1,344 @@
+"""A real Ray of two nodes on this machine: the same results to the last bit, also where a node dies in the middle."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from samespot import cluster as module
+from samespot.cluster import joined_cluster
+from samespot.errors import InputError
+from samespot.evaluation.run import evaluate
+from samespot.files import read_json
+from samespot.maps import build
+from samespot.maps.build import build_map
+from samespot.model.network import PlaceNet
+from samespot.overlap import tiles
+from samespot.overlap.rules import Sectors, Within
+from samespot.places.table import Places
+from samespot.retrieval import describe as describing
+from samespot.retrieval.describe import describe
+from samespot.retrieval.exclusion import same_name
+from samespot.retrieval.search import search
+from samespot.retrieval.sharded import search_sharded
+
+pytest.importorskip("ray", reason="ray is not installed")
+pytestmark = pytest.mark.usefixtures("one_thread")
+PHOTOS = 60
+
+
+class TwoNodes:
+    """The head, on which this process is, and a node that can die."""
+
+    def __init__(self):
+        from ray.cluster_utils import Cluster
+
+        # a node that is gone is missed within a second; by default it takes ten
+        soon = {
+            "health_check_initial_delay_ms": 500,
+            "health_check_period_ms": 300,
+            "health_check_failure_threshold": 3,
+        }
+        head = {"num_cpus": 1, "include_dashboard": False, "_system_config": soon}
+        self.cluster = Cluster(initialize_head=True, head_node_args=head)
+        self.address, self.other = self.cluster.address, None
+        self.mend()
+
+    def mend(self):
+        if self.other is None:
+            self.other = self.cluster.add_node(num_cpus=1)
+            self.cluster.wait_for_nodes()
+
+    def kill(self, *_):
+        """To be called as `progress`: the node dies when something is done."""
+        if self.other is not None:
+            node, self.other = self.other, None
+            self.cluster.remove_node(node, allow_graceful=False)
+
+
+@pytest.fixture(scope="module")
+def started():
+    nodes = TwoNodes()
+    with joined_cluster(nodes.address):  # what the tests join stays joined, and its workers are kept
+        yield nodes
+    nodes.cluster.shutdown()
+
+
+@pytest.fixture
+def nodes(started):
+    started.mend()
+    return started
+
+
+@pytest.fixture(scope="module")
+def net():
+    torch.manual_seed(1)
+    return PlaceNet("test_resnet.r160_in1k", pretrained=False, image_size=(48, 64)).eval()
+
+
+@pytest.fixture(scope="module")
+def places(tmp_path_factory):
+    root, dice = tmp_path_factory.mktemp("photos"), np.random.default_rng(3)
+    names = [f"{i:03d}.jpg" for i in range(PHOTOS)]
+    for name in names:
+        scene = Image.fromarray(dice.integers(0, 256, (6, 8, 3), dtype=np.uint8))
+        scene.resize((160, 120), Image.Resampling.BICUBIC).save(root / name)
+    (root / names[7]).write_bytes(b"not a photo")
+    north = np.arange(PHOTOS) * 9.0
+    return Places.build(root, {"image": names, "easting": 0.0, "northing": north, "heading": 0.0})
+
+
+def cameras(count, seed=0):
+    dice = np.random.default_rng(seed)
+    at = dice.uniform(0, 900, (count, 2)).round(1)
+    turned = dice.uniform(0, 360, count)
+    names = [f"{i}.jpg" for i in range(count)]
+    columns = {"image": names, "easting": at[:, 0], "northing": at[:, 1], "heading": turned}
+    return Places.build("/nowhere", columns, missing_images="ignore")
+
+
+def files_of(folder):
+    """Digest of each file, whatever made it."""
+    found = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {str(one.relative_to(folder)): hashlib.sha256(one.read_bytes()).hexdigest() for one in found}
+
+
+def test_labels_are_the_same_though_a_node_dies(nodes, tmp_path, monkeypatch):
+    rule = Sectors()
+    monkeypatch.setattr(tiles, "TILE", 100)
+    monkeypatch.setattr(tiles, "ROWS", 256)  # rows of many tiles, in several goes
+    places = cameras(3000)
+    queries = places.select(np.random.default_rng(1).permutation(3000)[:2000])
+    expected = rule.label(queries, places, out=tmp_path / "one")
+    rule.label(queries, places, out=tmp_path / "many", ray=nodes.address, progress=nodes.kill)
+    assert nodes.other is None
+    assert files_of(tmp_path / "many") == files_of(tmp_path / "one")
+    assert expected.nonzero > 1000
+    assert [path.name for path in tmp_path.iterdir() if "tiles" in path.name] == []
+    rule = Within(25, 40)  # and in memory
+    expected, there = rule.label(queries, places), rule.label(queries, places, ray=nodes.address)
+    for name in ("indptr", "columns", "similarity"):
+        np.testing.assert_array_equal(getattr(there, name), getattr(expected, name))
+
+
+def test_finished_tiles_are_kept(nodes, tmp_path, monkeypatch):
+    monkeypatch.setattr(tiles, "TILE", 100)
+    places, done = cameras(2000), []
+
+    def stop(what, rows, total):
+        done.append(rows)
+        if rows > total / 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Sectors().label(places, places, out=tmp_path / "labels", ray=nodes.address, progress=stop)
+    assert not (tmp_path / "labels").exists()
+    kept = list((tmp_path / ".labels.tiles").glob("??????.npy"))
+    kept[0].write_bytes(kept[0].read_bytes()[:-4])  # a disk lost the end of one
+    told = []
+    Sectors().label(
+        places, places, out=tmp_path / "labels", ray=nodes.address, progress=lambda *news: told.append(news)
+    )
+    assert len(told) == len(tiles.tiles_of(places.positions[:, :2], 100)) - len(kept) + 1
+    Sectors().label(places, places, out=tmp_path / "one")
+    assert files_of(tmp_path / "labels") == files_of(tmp_path / "one")
+
+
+def test_descriptors_are_the_same_though_a_node_dies(nodes, net, places, tmp_path, monkeypatch):
+    monkeypatch.setattr(describing, "SPAN", 8)
+    how = {"batch_size": 4, "device": "cpu", "on_bad_image": "skip"}
+    expected = describe(net, places, tmp_path / "one", **how)
+    done = []
+
+    def kill(what, rows, total):
+        done.append(rows)
+        nodes.kill()
+
+    found = describe(net, places, tmp_path / "many", ray=nodes.address, progress=kill, **how)
+    assert nodes.other is None
+    assert (len(done), done[-1]) == (8, PHOTOS)
+    assert found.meta == expected.meta
+    assert list(found.meta["bad"]) == ["7"]
+    assert files_of(tmp_path / "many") == files_of(tmp_path / "one")
+    assert describe(net, places, ray=nodes.address, **how).vectors.tobytes() == expected.vectors.tobytes()
+
+
+def test_a_stopped_describe_goes_on_and_a_bad_photo_ends_it_in_one_line(
+    nodes, net, places, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(describing, "SPAN", 8)
+    how = {"batch_size": 4, "device": "cpu", "ray": nodes.address}
+    with pytest.raises(InputError, match=r"007\.jpg: .*on_bad_image=skip") as refused:
+        describe(net, places, tmp_path / "d", **how)
+    assert "\n" not in str(refused.value)
+    good = places.select([row for row in range(PHOTOS) if row != 7])
+
+    def stop(what, rows, total):
+        if rows > total / 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        describe(net, good, tmp_path / "d2", progress=stop, **how)
+    told = []
+    found = describe(net, good, tmp_path / "d2", progress=lambda what, rows, total: told.append(rows), **how)
+    assert len(told) <= 4
+    one = describe(net, good, batch_size=4, device="cpu")
+    assert found.vectors.tobytes() == one.vectors.tobytes()
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_search_over_shards_is_exact(nodes, monkeypatch, dtype):
+    dice = np.random.default_rng(5)
+    vectors = dice.normal(size=(400, 16)).astype(dtype)
+    vectors[100:200] = vectors[:100]  # ties, far apart in the map
+    vectors[50] = 0  # could not be read
+    names = [f"{i % 350}.jpg" for i in range(400)]
+    asked = vectors[::7]
+    out = same_name(names[::7], names)
+    monkeypatch.setattr("samespot.retrieval.sharded.SHARD_BYTES", 70 * vectors.itemsize * 16)
+    monkeypatch.setattr("samespot.retrieval.sharded.QUERIES", 20)
+    with joined_cluster(nodes.address) as cluster:
+        for excluded in (None, out):
+            one = search(asked, vectors, 9, excluded=excluded, device="cpu")
+            many = search_sharded(cluster, asked, vectors, 9, excluded=excluded)
+            np.testing.assert_array_equal(many.rows, one.rows)
+            np.testing.assert_array_equal(many.distances, one.distances)
+        few = search_sharded(cluster, asked, vectors[:5], 9)  # fewer than k
+        np.testing.assert_array_equal(few.rows, search(asked, vectors[:5], 9).rows)
+
+
+def test_a_map_is_the_same_though_a_node_dies(nodes, net, places, tmp_path, monkeypatch):
+    """With real local features; a map that asks itself does so in this process."""
+    monkeypatch.setattr(build, "SPAN", 16)
+    monkeypatch.setattr(build, "SETTLE_SECONDS", 1e9)  # segments are cut by their photos alone
+    monkeypatch.setattr(build._Work, "_calibration", lambda self, generation: None)
+    monkeypatch.setattr("samespot.maps.map.open_map", lambda out: None)
+    how = {"device": "cpu", "keypoints": 64, "dims": 8}
+    build_map(places, net, tmp_path / "one", **how)
+
+    def kill(what, done, total):
+        if what.startswith("describing") and done:
+            nodes.kill()
+
+    build_map(places, net, tmp_path / "many", ray=nodes.address, progress=kill, **how)
+    assert nodes.other is None
+    one, many = (read_json(tmp_path / name / "meta.json", "") for name in ("one", "many"))
+    assert many["left_out"] == one["left_out"] != {}
+    assert (many["recipe"], many["segments"]) == (one["recipe"], one["segments"])
+    segments = [files_of(tmp_path / name / "segments") for name in ("one", "many")]
+    assert segments[0] == segments[1]
+    vectors = [
+        hashlib.sha256(next((tmp_path / name).rglob("vectors.npy")).read_bytes()) for name in ("one", "many")
+    ]
+    assert vectors[0].digest() == vectors[1].digest()
+
+
+def test_an_evaluation_is_the_same(nodes, net, places, tmp_path):
+    rows = np.arange(PHOTOS) != 7
+    asked = {"map": places.select(rows & (np.arange(PHOTOS) % 2 == 0)), "queries": places.select(rows)}
+    how = {**asked, "within": "25m", "whiten": "8", "device": "cpu", "batch_size": 16}
+    one = evaluate(net, out=tmp_path / "one", **how)
+    many = evaluate(net, out=tmp_path / "many", ray=nodes.address, **how)
+    assert many.metrics == one.metrics
+    assert list(many.found) == list(one.found)
+    for name in one.found:
+        for a, b in zip(one.found[name], many.found[name], strict=True):
+            np.testing.assert_array_equal(a.rows, b.rows)
+            np.testing.assert_array_equal(a.distances, b.distances)
+    descriptors = [files_of(tmp_path / name / "descriptors") for name in ("one", "many")]
+    assert descriptors[0] == descriptors[1]
+
+
+class Dies:
+    """A worker that a span kills each time."""
+
+    def __call__(self, span):
+        os._exit(1)
+
+
+def fails(job):
+    raise {"disk": OSError(28, "No space left on device"), "bug": KeyError("what")}[job]
+
+
+def test_work_that_kills_its_workers_or_fails_ends_in_one_line(nodes, monkeypatch):
+    monkeypatch.setattr(module, "RETRIES", 1)
+    with joined_cluster(nodes.address) as cluster:
+        with pytest.raises(InputError, match=r"no room left on its disk; .* resumes where it left off$"):
+            list(cluster.each(fails, ["disk"]))
+        with pytest.raises(InputError, match=r"^Ray: 'what'; the same command again"):
+            list(cluster.each(fails, ["bug"]))
+        with pytest.raises(
+            InputError, match=r"^workers died again and again, .* resumes where it left off$"
+        ) as died:
+            list(cluster.through(Dies, (), ["photos"]))
+        assert "\n" not in str(died.value)
+
+
+# ---- nodes that are not as they should be: started as one starts them, each in its own world ----
+
+
+@pytest.fixture
+def join(nodes):
+    """Starts a node of the cluster by `ray start`, in an environment of its own, and stops it."""
+    started = []
+
+    def start(*before, **environment):
+        ray = os.path.join(os.path.dirname(sys.executable), "ray")
+        words = [*before, ray, "start", "--address", nodes.address, "--num-cpus", "1", "--block"]
+        count = len(alive())
+        node = subprocess.Popen(
+            words, env={**os.environ, **environment}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        started.append(node)
+        for _ in range(200):
+            if len(alive()) > count:
+                return
+            time.sleep(0.1)
+        pytest.fail("the node did not come up")
+
+    yield start
+    for node in started:
+        node.terminate()
+        node.wait()
+    for _ in range(100):
+        if len(alive()) <= 2:
+            break
+        time.sleep(0.2)
+
+
+def alive():
+    import ray
+
+    return [node for node in ray.nodes() if node["Alive"]]
+
+
+def test_a_node_with_another_samespot_is_named(nodes, join, tmp_path, places):
+    other = tmp_path / "other" / "samespot"
+    other.mkdir(parents=True)
+    (other / "__init__.py").write_text("__version__ = '0.0.9'\n")
+    join(PYTHONPATH=str(other.parent))
+    with (
+        joined_cluster(nodes.address) as cluster,
+        pytest.raises(InputError, match=r"^node .*: has samespot 0\.0\.9, and this machine 0\.1\.0; install"),
+    ):
+        cluster.check()
+
+
+@pytest.mark.skipif(
+    shutil.which("unshare") is None or subprocess.run(["unshare", "-m", "true"], check=False).returncode != 0,
+    reason="no mount of one's own on this machine",
+)
+def test_a_folder_that_is_not_shared_is_named(nodes, join, net, places, tmp_path):
+    hide = f'mount -t tmpfs none "{places.root}" && exec "$@"'
+    join("unshare", "-m", "sh", "-c", hide, "sh")
+    with pytest.raises(
+        InputError, match=r"^node .*: does not see .*000\.jpg as this machine does; put the photos"
+    ):
+        describe(net, places, tmp_path / "d", ray=nodes.address, on_bad_image="skip")
