@@ -22,6 +22,7 @@ QUICK = {
     "search": "--rows 200000",
     "engines": "--photos 1000 --queries 5",
     "describe": f"--device cpu --backbone {TINY_NET} --images 96 --size 96,128",
+    "cluster": f"--backbone {TINY_NET} --photos 64 --size 96,128 --views 2000 --rows 20000",
     "training": "--tiny",
     "locate": "--tiny",
     "tracks": "--tiny",

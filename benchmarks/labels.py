@@ -90,15 +90,16 @@ def _run_part(share: float) -> dict[str, float]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def label_map_part(share: float) -> dict[str, Any]:
-    """Label a part of the map, the westernmost `share` of its panoramas, against itself."""
+def daejeon_views(count: int | None = None) -> tuple[Any, str]:
+    """Eight views from each of the westernmost panoramas of Daejeon, `count` in all, and where they come from."""
     import pandas as pd
 
-    from samespot import Places, label_pairs
-    from samespot.places.geodesy import to_metres
+    from samespot import Places
 
     listing = DATA / "geometry" / "daejeon520_database.csv.gz"
     if listing.is_file():
+        from samespot.places.geodesy import to_metres
+
         panoramas = pd.read_csv(listing, header=None, names=["id", "latitude", "longitude"])
         x, y, _ = to_metres(panoramas["latitude"], panoramas["longitude"])
         source = "Daejeon520, 32,380 panoramas"
@@ -108,15 +109,22 @@ def label_map_part(share: float) -> dict[str, Any]:
         streets[1::2, 1] = np.round(streets[1::2, 1] / 150) * 150
         x, y = streets.T
         source = "generated streets (Daejeon520 is not on this machine)"
-    west = np.argsort(x)[: round(share * len(x))]
-    n = len(west)
+    n = len(x) if count is None else min(len(x), count // len(YAWS))
+    west = np.argsort(x)[:n]
     table = {
         "image": [f"{i}" for i in range(len(YAWS) * n)],
-        "easting": np.repeat(x[west], len(YAWS)),
-        "northing": np.repeat(y[west], len(YAWS)),
+        "easting": np.repeat(np.asarray(x)[west], len(YAWS)),
+        "northing": np.repeat(np.asarray(y)[west], len(YAWS)),
         "heading": np.tile(YAWS, n),
     }
-    views = Places.build(".", table, missing_images="ignore")
+    return Places.build(".", table, missing_images="ignore"), source
+
+
+def label_map_part(share: float) -> dict[str, Any]:
+    """Label a part of the map, the westernmost `share` of its panoramas, against itself."""
+    from samespot import label_pairs
+
+    views, source = daejeon_views(round(share * 8 * 32_380))
     few = views.select(slice(0, 64))
     label_pairs(few, few)  # load the compiled kernels
     with tempfile.TemporaryDirectory() as scratch:

@@ -182,7 +182,7 @@ class Cluster:
         """
         with one_line(self._ray):
             held = [self._ray.put(one) for one in shared]
-            yield from self._done(work, ((job, *held) for job in jobs), 1, gpu=False)
+            yield from self._done(work, ((job, *held) for job in jobs), 1, False, lambda: self.cores)
 
     def through(
         self, worker: Callable[..., Any], made_with: Sequence[Any], spans: Sequence[Any], *, gpu: bool = False
@@ -194,27 +194,35 @@ class Cluster:
         seconds; these take half a second.
         """
         with one_line(self._ray):
-            held = [
-                self._ray.put((worker, tuple(made_with)))
-            ]  # in a list, so that Ray does not fetch it for each span
+            # in a list, so that Ray does not fetch it for each span
+            held = [self._ray.put((worker, tuple(made_with)))]
             name = uuid.uuid4().hex
             jobs = ((span, name, held) for span in spans)
-            yield from self._done(_by_held, jobs, self.cores_each(gpu), gpu)
+            yield from self._done(_by_held, jobs, self.cores_each(gpu), gpu, lambda: self.workers(gpu))
 
     def _done(
-        self, work: Callable[..., Any], jobs: Iterator[tuple[Any, ...]], cores: int, gpu: bool
+        self,
+        work: Callable[..., Any],
+        jobs: Iterator[tuple[Any, ...]],
+        cores: int,
+        gpu: bool,
+        at_once: Callable[[], int],
     ) -> Iterator[tuple[int, Any]]:
         ray, left, waiting = self._ray, enumerate(jobs), dict[Any, int]()
         # Ray ends a process that has used a GPU after one call, unless it is told not to
         run = ray.remote(num_cpus=cores, num_gpus=int(gpu), max_retries=RETRIES, max_calls=0)(work)
         while True:
-            most = AHEAD * max(1, self.gpus if gpu else self.cores // cores)
-            for number, job in islice(left, most - len(waiting)):
+            room = max(0, AHEAD * at_once() - len(waiting))  # nodes come and go
+            for number, job in islice(left, room):
                 waiting[run.remote(*job)] = number
             if not waiting:
                 return
             (done,), _ = ray.wait(list(waiting))
             yield waiting.pop(done), ray.get(done)
+
+    def workers(self, gpu: bool) -> int:
+        """How many there is room for, of those that hold a network."""
+        return max(1, self.gpus if gpu else self.cores // self.cores_each(gpu))
 
     def cores_each(self, gpu: bool) -> int:
         """Of a worker that holds a network: so that it fits on the smallest node."""

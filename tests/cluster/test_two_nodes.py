@@ -152,7 +152,7 @@ def test_finished_tiles_are_kept(nodes, tmp_path, monkeypatch):
 
 
 def test_descriptors_are_the_same_though_a_node_dies(nodes, net, places, tmp_path, monkeypatch):
-    monkeypatch.setattr(describing, "SPAN", 8)
+    monkeypatch.setattr(describing, "SPAN", 2)
     how = {"batch_size": 4, "device": "cpu", "on_bad_image": "skip"}
     expected = describe(net, places, tmp_path / "one", **how)
     done = []
@@ -163,7 +163,7 @@ def test_descriptors_are_the_same_though_a_node_dies(nodes, net, places, tmp_pat
 
     found = describe(net, places, tmp_path / "many", ray=nodes.address, progress=kill, **how)
     assert nodes.other is None
-    assert (len(done), done[-1]) == (8, PHOTOS)
+    assert (len(done), done[-1]) == (15, PHOTOS)
     assert found.meta == expected.meta
     assert list(found.meta["bad"]) == ["7"]
     assert files_of(tmp_path / "many") == files_of(tmp_path / "one")
@@ -173,7 +173,7 @@ def test_descriptors_are_the_same_though_a_node_dies(nodes, net, places, tmp_pat
 def test_a_stopped_describe_goes_on_and_a_bad_photo_ends_it_in_one_line(
     nodes, net, places, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(describing, "SPAN", 8)
+    monkeypatch.setattr(describing, "SPAN", 2)
     how = {"batch_size": 4, "device": "cpu", "ray": nodes.address}
     with pytest.raises(InputError, match=r"007\.jpg: .*on_bad_image=skip") as refused:
         describe(net, places, tmp_path / "d", **how)
@@ -188,7 +188,7 @@ def test_a_stopped_describe_goes_on_and_a_bad_photo_ends_it_in_one_line(
         describe(net, good, tmp_path / "d2", progress=stop, **how)
     told = []
     found = describe(net, good, tmp_path / "d2", progress=lambda what, rows, total: told.append(rows), **how)
-    assert len(told) <= 4
+    assert len(told) <= 8
     one = describe(net, good, batch_size=4, device="cpu")
     assert found.vectors.tobytes() == one.vectors.tobytes()
 
@@ -216,7 +216,6 @@ def test_search_over_shards_is_exact(nodes, monkeypatch, dtype):
 
 def test_a_map_is_the_same_though_a_node_dies(nodes, net, places, tmp_path, monkeypatch):
     """With real local features; a map that asks itself does so in this process."""
-    monkeypatch.setattr(build, "SPAN", 16)
     monkeypatch.setattr(build, "SETTLE_SECONDS", 1e9)  # segments are cut by their photos alone
     monkeypatch.setattr(build._Work, "_calibration", lambda self, generation: None)
     monkeypatch.setattr("samespot.maps.map.open_map", lambda out: None)

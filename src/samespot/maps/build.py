@@ -64,12 +64,13 @@ from samespot.places.photos import UNREADABLE
 from samespot.places.table import Places
 from samespot.progress import Progress, silent
 from samespot.retrieval.describe import (
-    SPAN,
     Describer,
     OnDevice,
     Span,
+    blocks_left,
     describer_for,
     on_nodes,
+    spans_of,
     trunk_where_it_pays,
 )
 from samespot.retrieval.options import DescribeOptions
@@ -500,8 +501,8 @@ def _made_on_nodes(cluster: Cluster, work: _Work, paths: Sequence[Path]) -> Iter
     on = on_nodes(cluster, DescribeOptions(device=settings.device), settings.precision)
     gpu = on.device.startswith("cuda")
     trunk = trunk_where_it_pays(work.net, torch.device(on.device), on.precision, len(paths))
-    size = max(1, SPAN // on.batch_size) * on.batch_size  # batches are cut as one process cuts them
-    spans = [Span(start, tuple(photos[start : start + size])) for start in range(0, len(photos), size)]
+    # batches are cut as one process cuts them
+    spans = spans_of(blocks_left(len(photos), on.batch_size), photos, cluster.workers(gpu))
     made_with = on, trunk, work.net, settings, sample_of(photos), cluster.cores_each(gpu)
     return in_order(cluster.through(_NodeLooker, made_with, spans, gpu=gpu))
 

@@ -47,7 +47,7 @@ from samespot.retrieval.descriptors import Begun, Descriptors, DescriptorWriter,
 from samespot.retrieval.options import DescribeOptions, Dtype
 from samespot.whitening.whitening import Whitening
 
-SPAN = 512  # photos that a node of a cluster describes in one go
+SPAN = 16  # blocks that a node of a cluster describes in one go, at most: within them it reads ahead
 IN_FLIGHT = 2  # blocks that a GPU was given and that are not fetched yet
 ON_CPU, ON_GPU, ON_LARGE_GPU = 16, 64, 256  # images at once
 LARGE_GPU = 40e9  # bytes
@@ -281,15 +281,16 @@ class Span:
         return f"{len(self.photos)} photos from {self.photos[0]} on"
 
 
-def spans_of(blocks: list[tuple[int, int]], photos: Sequence[str]) -> list[Span]:
-    """Blocks in runs of about `SPAN` photos, without gaps: a worker reads ahead within a run."""
-    runs: list[tuple[int, int]] = []
-    for start, stop in blocks:
-        if runs and runs[-1][1] == start and stop - runs[-1][0] <= SPAN:
-            runs[-1] = runs[-1][0], stop
+def spans_of(blocks: list[tuple[int, int]], photos: Sequence[str], workers: int) -> list[Span]:
+    """Blocks in runs without gaps: short enough that every worker gets several, and none waits long for the last."""
+    most = max(1, min(SPAN, len(blocks) // (4 * workers)))
+    runs: list[list[tuple[int, int]]] = []
+    for block in blocks:
+        if runs and runs[-1][-1][1] == block[0] and len(runs[-1]) < most:
+            runs[-1].append(block)
         else:
-            runs.append((start, stop))
-    return [Span(start, tuple(photos[start:stop])) for start, stop in runs]
+            runs.append([block])
+    return [Span(run[0][0], tuple(photos[run[0][0] : run[-1][1]])) for run in runs]
 
 
 class _NodeDescriber:
@@ -321,7 +322,8 @@ def _fill_on_nodes(
     """Have these blocks described by the nodes of a cluster; the images that could not be read are returned."""
     photos = [os.path.abspath(path) for path in places.images]
     cluster.check(photos)
-    spans, gpu = spans_of(blocks, photos), filling.device.startswith("cuda")
+    gpu = filling.device.startswith("cuda")
+    spans = spans_of(blocks, photos, cluster.workers(gpu))
     made_with = filling, sample_of(photos), len(places), cluster.cores_each(gpu)
     found: dict[int, str] = {}
     store.open()
