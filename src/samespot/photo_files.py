@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib
 import io
 import os
+import re
 import stat
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from samespot.errors import InputError
 
@@ -23,6 +24,7 @@ INSTALL = "HEIC photos need the package pillow-heif: pip install pillow-heif"
 MOST_PIXELS = 178_956_970  # Pillow's limit; half a gigabyte when decoded
 MOST_MEGAPIXELS = 179  # the same, to be told
 MOST_BYTES = 1_000_000_000
+_ADDRESS = re.compile(r"(?P<system>[A-Za-z][A-Za-z0-9+.-]+):/{1,2}")
 
 
 @cache
@@ -39,8 +41,33 @@ def is_heic(name: str) -> bool:
     return name.lower().endswith(HEIC)
 
 
+def is_address(name: object) -> bool:
+    """Whether a photo is named by an address of fsspec, such as s3://bucket/photo.jpg, and not by a path."""
+    return address_of(str(name)) is not None
+
+
+def address_of(photo: str | Path) -> str | None:
+    """The address that a photo is named by, if it is. A `Path` of one has lost a slash, which comes back here."""
+    found = _ADDRESS.match(str(photo))
+    if found is None or found["system"] == "file":
+        return None if found is None else str(photo)
+    return f"{found['system']}://{str(photo)[found.end() :]}"
+
+
+def photo_at(root: Path, name: str) -> Path:
+    """Where a photo of a table is: below its root, or at its own address."""
+    return Path(name) if is_address(name) else root / name
+
+
+def full_name(photo: Path | str) -> str:
+    """The same for another process, which may be in another folder."""
+    return address_of(photo) or os.path.abspath(photo)
+
+
 def read_encoded(path: str | Path) -> bytes:
     """The bytes of an image file. Only of a plain file of a sane size: a device never ends, a pipe never begins."""
+    if (address := address_of(path)) is not None:
+        return _fetched(address)
     try:
         facts = os.stat(path)
         if not stat.S_ISREG(facts.st_mode):
@@ -53,9 +80,59 @@ def read_encoded(path: str | Path) -> bytes:
         raise InputError(
             f"{path}: cannot read the image ({error.strerror or error}); check the path"
         ) from None
+    return _not_empty(encoded, path)
+
+
+def _not_empty(encoded: bytes, path: str | Path) -> bytes:
     if not encoded:
         raise InputError(f"{path}: the file is empty; copy the image again or take it out of the table")
     return encoded
+
+
+def _fetched(address: str) -> bytes:
+    """The bytes of a photo at an address of fsspec."""
+    size = facts_at(address)[0]
+    if size > MOST_BYTES:
+        raise InputError(f"{address}: {size / 1e6:,.0f} MB are too many for a photo; shrink it")
+    with _refused(address):
+        system, path = _system(address)
+        encoded: bytes = system.cat_file(path)
+    return _not_empty(encoded, address)
+
+
+def facts_at(address: str) -> tuple[int, str]:
+    """Size of a photo at an address, and a word that changes when the photo does."""
+    with _refused(address):
+        system, path = _system(address_of(address) or address)
+        facts = system.info(path)
+        if facts.get("type") == "directory":
+            raise InputError(f"{address}: is a folder; take it out of the table")
+        return int(facts.get("size") or 0), str(system.ukey(path))
+
+
+def _system(address: str) -> tuple[Any, str]:
+    from fsspec.core import url_to_fs
+
+    system, path = url_to_fs(address)
+    return system, path
+
+
+@contextmanager
+def _refused(address: str) -> Iterator[None]:
+    """What another machine refuses, in one line."""
+    try:
+        yield
+    except InputError:
+        raise
+    except ImportError as error:  # fsspec says which package is needed
+        raise InputError(f"{address}: {str(error).splitlines()[0]}") from None
+    except FileNotFoundError:
+        raise InputError(f"{address}: no such photo; check the address") from None
+    except Exception as error:  # each kind of storage raises kinds of its own
+        told = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+        raise InputError(
+            f"{address}: cannot read the image ({told}); check the address and the access"
+        ) from None
 
 
 def refuse_large(encoded: bytes, path: str | Path) -> None:

@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from samespot.photo_files import photo_at
 from samespot.places.table import Places
 
 
@@ -59,4 +60,4 @@ class ImageList:
         if not 0 <= number < len(self):
             raise IndexError(f"image {number} of {len(self)}")
         table = bisect_right(self._starts, number) - 1
-        return self._roots[table] / str(self._names[table][number - self._starts[table]])
+        return photo_at(self._roots[table], str(self._names[table][number - self._starts[table]]))

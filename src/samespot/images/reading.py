@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from samespot.errors import InputError
-from samespot.photo_files import opened, read_encoded, refuse_large
+from samespot.photo_files import address_of, opened, read_encoded, refuse_large
 
 # by torchvision, in less time than by Pillow. Not PNG: of one with too few pixels its decoder ends the process
 _FAST = (b"\xff\xd8\xff", b"GIF8", b"RIFF")
@@ -22,7 +22,7 @@ def read_image(path: str | Path) -> Tensor:
 
     JPEG, WebP and GIF (first frame) are decoded by torchvision, everything else by Pillow.
     """
-    return decode_image(read_encoded(path), path)
+    return decode_image(read_encoded(path), address_of(path) or path)
 
 
 def as_image(photo: Any, named: str = "the photo") -> Tensor:

@@ -57,6 +57,7 @@ from samespot.model.network import PlaceNet
 from samespot.model.onnx_trunk import OnnxTrunk
 from samespot.model.shipped import DEFAULT_MODEL
 from samespot.options import names, split
+from samespot.photo_files import address_of, full_name, photo_at
 from samespot.places.catalogue import as_places
 from samespot.places.geodesy import to_degrees
 from samespot.places.options import ReadOptions
@@ -461,7 +462,7 @@ def _describe(
     """Describe these rows into new segments; returns those that could not be read, with the reason."""
     bad = dict[int, str]()
     names, root = contents.places.table["image"].to_numpy(dtype=object), contents.places.root
-    paths = [root / str(names[row]) for row in todo]
+    paths = [photo_at(root, str(names[row])) for row in todo]
     writer = _SegmentWriter(work.folder, known)
     tick = _rate(work.tell, len(todo))
     done = 0
@@ -495,7 +496,7 @@ def _looker(work: _Work, images: int) -> PhotoLooker:
 
 def _made_on_nodes(cluster: Cluster, work: _Work, paths: Sequence[Path]) -> Iterator[list[Seen]]:
     """The same by the nodes of a cluster, in order."""
-    photos = [os.path.abspath(path) for path in paths]
+    photos = [full_name(path) for path in paths]
     cluster.check(photos)
     settings = work.settings
     on = on_nodes(cluster, DescribeOptions(device=settings.device), settings.precision)
@@ -566,7 +567,7 @@ class PhotoLooker:
 
 def _reason(error: InputError, path: Path) -> str:
     """What is wrong with a photo, without its name and what to do about it."""
-    return str(error).removeprefix(f"{path}: ").partition(";")[0]
+    return str(error).removeprefix(f"{address_of(path) or path}: ").partition(";")[0]
 
 
 class _SegmentWriter:

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from samespot.errors import InputError
 from samespot.maps.folder import Generation
 from samespot.maps.segments import KEY
+from samespot.photo_files import facts_at, is_address
 from samespot.places.geodesy import choose_projection, off_plane, to_degrees
 from samespot.places.table import Places
 from samespot.places.wording import first_few
@@ -91,7 +92,7 @@ class Contents:
         roots, names = {part.source.id: part.source.root for part in self.parts}, self.places.table["image"]
         for row, why in reasons.items():
             source = int(self.source[row])
-            name = os.path.relpath(self.places.root / str(names.iloc[row]), roots[source])
+            name = _name(str(self.places.root), str(names.iloc[row]), roots[source])
             left_out.setdefault(source, {})[name] = why
         kept = np.ones(len(self), dtype=bool)
         kept[list(reasons)] = False
@@ -135,7 +136,8 @@ def carried(generation: Generation) -> list[Part]:
         places = generation.places.select(mine)
         table = places.table
         if source.root != str(places.root):
-            table = table.assign(image=[os.path.relpath(path, source.root) for path in places.images])
+            names = [_name(str(places.root), str(name), source.root) for name in table["image"]]
+            table = table.assign(image=names)
         own = Places(Path(source.root), table, places.projection)
         parts.append(Part(source, own, generation.rows["key"][mine], left_out.get(source.id, {})))
     return parts
@@ -162,10 +164,14 @@ def _as_keys(keys: Sequence[bytes]) -> Keys:
 def _key(recipe: str, source: int, root: Path, name: str) -> bytes | None:
     """Name of a photo file in its present state; None where there is none."""
     try:
-        facts = os.stat(root / name)
-    except (OSError, ValueError):
+        if is_address(name):
+            state = "\n".join(map(str, facts_at(name)))
+        else:
+            facts = os.stat(root / name)
+            state = f"{facts.st_size}\n{facts.st_mtime_ns}"
+    except (OSError, ValueError, InputError):
         return None
-    told = f"{recipe}\n{source}\n{facts.st_size}\n{facts.st_mtime_ns}\n{name}"
+    told = f"{recipe}\n{source}\n{state}\n{name}"
     return hashlib.blake2b(told.encode(errors="surrogateescape"), digest_size=KEY).digest()
 
 
@@ -327,7 +333,9 @@ def joined_parts(parts: Sequence[Part]) -> Contents:
 
 def _name(own_root: str, name: str, root: str) -> str:
     """From the first source's root: ../more/a.jpg for a photo of another folder."""
-    return name if own_root == root else os.path.relpath(os.path.join(own_root, name), root)
+    if own_root == root or is_address(name):
+        return name
+    return os.path.relpath(os.path.join(own_root, name), root)
 
 
 def _one_table(tables: Sequence[pd.DataFrame]) -> pd.DataFrame:

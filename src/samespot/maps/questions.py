@@ -68,6 +68,7 @@ def _of_folder(folder: Path) -> Iterator[Question]:
 def _of_table(path: Path) -> Iterator[Question]:
     """The photos of a table; where they were taken need not be in it."""
     from samespot.files import read_json
+    from samespot.photo_files import photo_at
     from samespot.places.catalogue import meta_path
     from samespot.places.csv_files import load_table, named_columns
     from samespot.places.table import Places
@@ -81,7 +82,7 @@ def _of_table(path: Path) -> Iterator[Question]:
     )
     seconds = Places(root, table).seconds()
     for name, time in zip(table["image"].astype("str"), seconds, strict=True):
-        yield Question(name, root / name, None if np.isnan(time) else float(time))
+        yield Question(name, photo_at(root, name), None if np.isnan(time) else float(time))
 
 
 def frames(path: Path, every: float) -> Iterator[Question]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from samespot.errors import InputError
 from samespot.files import read_json, whole_file, write_json
 from samespot.options import check_choice
+from samespot.photo_files import is_address, photo_at
 from samespot.places.catalogue import MissingImages, meta_path, refuse_other_suffix
 from samespot.places.csv_files import first_line, load_table, missing_columns, named_columns
 from samespot.places.geodesy import far_apart, grid_headings, move, off_plane, plane, same_plane, to_metres
@@ -32,10 +33,10 @@ FARTHEST = 1e8  # [m] from the origin: no plane of this earth reaches so far, an
 class Places:
     """Where each image was taken.
 
-    `table` has the columns `image` (path relative to `root`), `easting`, `northing` [m] and `heading` [deg,
-    clockwise from grid north, the way northing grows; NaN if unknown]; optional ones are the pose
-    `tx ty tz qw qx qy qz` (camera centre and camera-to-world rotation), `pano`, `sequence`, `frame`, `time`,
-    `condition`, `split`.
+    `table` has the columns `image` (path relative to `root`, or an address of fsspec such as s3://bucket/photo.jpg),
+    `easting`, `northing` [m] and `heading` [deg, clockwise from grid north, the way northing grows; NaN if unknown];
+    optional ones are the pose `tx ty tz qw qx qy qz` (camera centre and camera-to-world rotation), `pano`,
+    `sequence`, `frame`, `time`, `condition`, `split`.
     Other columns are kept as they are.
     """
 
@@ -56,8 +57,8 @@ class Places:
 
     @property
     def images(self) -> list[Path]:
-        """Full path of each image."""
-        return [self.root / name for name in self.table["image"]]
+        """Full path of each image; of one that is named by an address, that (see `photo_files.address_of`)."""
+        return [photo_at(self.root, name) for name in self.table["image"]]
 
     @property
     def positions(self) -> NDArray[np.float64]:
@@ -272,7 +273,9 @@ class Places:
         return places.on_plane(None if from_degrees else projection, onto=onto, source=path)
 
     def _with_missing_images(self, policy: MissingImages, source: str) -> Places:
-        absent = np.array([not os.path.isfile(self.root / name) for name in self.table["image"]], dtype=bool)
+        # whether a photo at an address is there shows when it is read
+        there = [is_address(name) or os.path.isfile(self.root / name) for name in self.table["image"]]
+        absent = ~np.array(there, dtype=bool)
         if not absent.any():
             return self
         names = self.table["image"][absent]

@@ -7,7 +7,6 @@ cluster describe runs of blocks and send them back, and this process alone write
 from __future__ import annotations
 
 import copy
-import os
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -41,6 +40,7 @@ from samespot.images.sources import BadImages, FileImages, Loaded, require_room
 from samespot.model.folding import fold_batch_norms, ready
 from samespot.model.network import PlaceNet
 from samespot.model.onnx_trunk import NoGraphError, OnnxTrunk, trunk_for
+from samespot.photo_files import full_name
 from samespot.places.table import Places
 from samespot.progress import Progress
 from samespot.retrieval.descriptors import Begun, Descriptors, DescriptorWriter, about, facts_in
@@ -320,7 +320,7 @@ def _fill_on_nodes(
     tell: Callable[[int], None],
 ) -> dict[int, str]:
     """Have these blocks described by the nodes of a cluster; the images that could not be read are returned."""
-    photos = [os.path.abspath(path) for path in places.images]
+    photos = [full_name(photo) for photo in places.images]
     cluster.check(photos)
     gpu = filling.device.startswith("cuda")
     spans = spans_of(blocks, photos, cluster.workers(gpu))
