@@ -33,6 +33,7 @@ Vectors = NDArray[
 ]  # (n, d) float16, float32 or float64, possibly memory-mapped; an all-zero row is no image
 EngineName = Literal["auto", "numpy", "faiss", "torch"]
 BLOCK_BYTES = 64 << 20  # float32 descriptors of the map looked at in one go, and twice that of the queries
+_SCANNED = 8  # times as many are scanned in one go, since nothing is copied
 _SPARE = 16  # shortlisted beyond k, so that float32's mistakes stay inside the list
 _WIDER = 8  # times as long is the next shortlist where the first may have been cut through a tie
 _WIDEST = 4096  # beyond this, float64 distances to the whole block are no slower
@@ -98,11 +99,12 @@ def search(
     for part in _parts(queries, 2 * block_bytes):
         asked = read_block(queries, part, exact, "query")
         best = Best(squares[asked.numbers], rows[asked.numbers])  # copies: of the queries that are not zero
-        for held in _parts(places, block_bytes):
+        for held in _parts(places, block_bytes if scan is None else _SCANNED * block_bytes):
             if scan is None or not _scan_block(scan, asked, places, held, best):
-                block = read_block(places, held, exact, "map")
-                if len(block.numbers) and len(asked.numbers):
-                    _search_block(asked, block, best, shortlister, excluded)
+                for some in _parts(places, block_bytes, held):
+                    block = read_block(places, some, exact, "map")
+                    if len(block.numbers) and len(asked.numbers):
+                        _search_block(asked, block, best, shortlister, excluded)
             if progress is not None:
                 done = part.start + (part.stop - part.start) * held.stop // len(places)
                 progress("searching", done, len(queries))
@@ -177,14 +179,15 @@ def _scan_for(
     from samespot.retrieval.engines.matrix import NumpyEngine
     from samespot.retrieval.engines.scan import FEW, Scan
 
-    plain = excluded is None and exact is np.float32 and places.dtype in (np.float16, np.float32)
-    return Scan() if plain and len(queries) <= FEW and isinstance(engine, NumpyEngine) else None
+    plain = excluded is None and exact is np.float32 and isinstance(engine, NumpyEngine)
+    as_it_lies = places.dtype in (np.float16, np.float32) and places.flags.c_contiguous
+    return Scan() if plain and as_it_lies and len(queries) <= FEW else None
 
 
 def _scan_block(scan: Scan, asked: Block, places: Vectors, held: slice, best: Best) -> bool:
     """Let a few queries look at one block of the map. False where that does not settle it: a list may have been cut
     through a tie, or the block is broken, and it is to be looked at as usual."""
-    raw = np.ascontiguousarray(places[held])
+    raw = places[held]
     count = min(best.rows.shape[1] + _SPARE, len(raw))
     lists = scan.nearest(asked.single, raw, count)
     if lists is None:
@@ -202,10 +205,11 @@ def _scan_block(scan: Scan, asked: Block, places: Vectors, held: slice, best: Be
     return settled
 
 
-def _parts(vectors: Vectors, size: int) -> Iterator[slice]:
-    """Runs of rows that take at most `size` bytes each as float32."""
+def _parts(vectors: Vectors, size: int, within: slice | None = None) -> Iterator[slice]:
+    """Runs of all rows, or of those within some, that take at most `size` bytes each as float32."""
     step = max(1, size // max(4 * vectors.shape[1], 1))
-    return (slice(i, min(i + step, len(vectors))) for i in range(0, len(vectors), step))
+    first, last = (0, len(vectors)) if within is None else (within.start, within.stop)
+    return (slice(i, min(i + step, last)) for i in range(first, last, step))
 
 
 @dataclass(frozen=True)
