@@ -15,6 +15,7 @@ samespot  `describe` as a user runs it: files read, decoded, copied, described, 
 reference what the reference implementation's loop does: float32, batches of 16 from a DataLoader of 4 processes,
           Pillow and torchvision's transforms, a graph that nobody asks for, one wait for the GPU a batch, float64
 
+limit     on a CPU: images/s if every operation of the network ran as fast as those of a large float32 product
 ranking   on a CPU with --campus FOLDER: what int8 does to the answers. Recall on campus-east, and the rank correlation
           (Spearman) of the distances of every query to every map photo, in float32 and in int8
 
@@ -37,7 +38,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from clock import peak, reset_peak
+from clock import fastest, peak, reset_peak
 from samespot.devices import device_named, precision_name, tuned_for
 from samespot.images.listing import ImageList
 from samespot.images.prefetch import blocks_ahead
@@ -244,6 +245,20 @@ def measure_ranking(net: PlaceNet, root: Path) -> dict[str, Any]:
     return found
 
 
+def measure_limit(net: PlaceNet) -> dict[str, float]:
+    """What float32 allows on these cores: the operations of an image beside those a second of a large product."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    counter = FlopCounterMode(display=False)
+    with counter, torch.no_grad():
+        net(torch.rand((1, 3, *net.preprocessing.size)))
+    side = 2048
+    a, b = np.random.default_rng(0).random((2, side, side), dtype=np.float32)
+    seconds, _ = fastest(lambda: a @ b, 8)
+    rate, an_image = 2 * side**3 / seconds, counter.get_total_flops()
+    return {"GFLOP/s of a product": rate / 1e9, "GFLOP an image": an_image / 1e9, "images/s": rate / an_image}
+
+
 def fresh_net(backbone: str, size: tuple[int, int], folder: str | None = None) -> PlaceNet:
     if folder:
         return PlaceNet.load(folder).eval()
@@ -341,6 +356,7 @@ def on_processor(
         ways["onnxruntime in int8"] = ("onnxruntime", "int8")
     best: dict[str, dict[str, float]] = {}
     few = max(1, blocks // 4)
+    best["limit of float32"] = measure_limit(net)
     for number in range(rounds):
         found = {"plain": measure_plain(net, device, batch, few)}
         for name, how in ways.items():
