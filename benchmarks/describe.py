@@ -15,6 +15,10 @@ samespot  `describe` as a user runs it: files read, decoded, copied, described, 
 reference what the reference implementation's loop does: float32, batches of 16 from a DataLoader of 4 processes,
           Pillow and torchvision's transforms, a graph that nobody asks for, one wait for the GPU a batch, float64
 
+limit     on a CPU: images/s if every operation of the network ran as fast as those of a large float32 product
+ranking   on a CPU with --campus FOLDER: what int8 does to the answers. Recall on campus-east, and the rank correlation
+          (Spearman) of the distances of every query to every map photo, in float32 and in int8
+
 Random weights, GeM. On a CPU the ways take turns, and the best of `--rounds` counts. Goals: on a GPU samespot at least
 0.95 of compute, compiled; on a CPU at least 4 times plain.
 """
@@ -34,7 +38,7 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from clock import peak, reset_peak
+from clock import fastest, peak, reset_peak
 from samespot.devices import device_named, precision_name, tuned_for
 from samespot.images.listing import ImageList
 from samespot.images.prefetch import blocks_ahead
@@ -203,6 +207,58 @@ def measure_reference(net: PlaceNet, places: Places, device: torch.device, out: 
     return {"images/s": (len(photos) - WARM_UP * REFERENCE_BATCH) / seconds, **peak(device)}
 
 
+def measure_ranking(net: PlaceNet, root: Path) -> dict[str, Any]:
+    """campus-east by the descriptors in float32 and in int8, as the network gives them and whitened by the model."""
+    from scipy.spatial.distance import cdist
+    from scipy.stats import spearmanr
+
+    from samespot.evaluation.metrics import recall_at_k
+    from samespot.evaluation.protocols import located, protocol_named
+    from samespot.retrieval.search import search
+
+    protocol = protocol_named("campus-east")
+    (case,) = protocol.cases(located(root, protocol))
+    assert case.positives is not None
+    found: dict[str, Any] = {"queries": len(case.queries), "map": len(case.places)}
+    for name, whiten in (("plain", False), ("whitened", True)):
+        rows, apart, recall = {}, {}, {}
+        for precision in ("32", "int8"):
+            how: dict[str, Any] = {"device": "cpu", "runtime": "onnxruntime", "precision": precision}
+            asked, there = (
+                np.asarray(describe(net, table, whiten=whiten, **how).vectors)
+                for table in (case.queries, case.places)
+            )
+            rows[precision] = search(asked, there, 10, device="cpu").rows
+            apart[precision] = cdist(asked, there)
+            recall[precision] = recall_at_k(rows[precision], case.positives)
+        each = [spearmanr(a, b).statistic for a, b in zip(apart["32"], apart["int8"], strict=True)]
+        found[name] = {
+            "recall at 1, 5, 10 in float32": list(recall["32"].values()),
+            "recall at 1, 5, 10 in int8": list(recall["int8"].values()),
+            "Spearman of all distances": float(
+                spearmanr(apart["32"].ravel(), apart["int8"].ravel()).statistic
+            ),
+            "Spearman for each query, mean": float(np.mean(each)),
+            "Spearman for each query, least": float(np.min(each)),
+            "first answers that are the same": float((rows["32"][:, 0] == rows["int8"][:, 0]).mean()),
+        }
+    return found
+
+
+def measure_limit(net: PlaceNet) -> dict[str, float]:
+    """What float32 allows on these cores: the operations of an image beside those a second of a large product."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    counter = FlopCounterMode(display=False)
+    with counter, torch.no_grad():
+        net(torch.rand((1, 3, *net.preprocessing.size)))
+    side = 2048
+    a, b = np.random.default_rng(0).random((2, side, side), dtype=np.float32)
+    seconds, _ = fastest(lambda: a @ b, 8)
+    rate, an_image = 2 * side**3 / seconds, counter.get_total_flops()
+    return {"GFLOP/s of a product": rate / 1e9, "GFLOP an image": an_image / 1e9, "images/s": rate / an_image}
+
+
 def fresh_net(backbone: str, size: tuple[int, int], folder: str | None = None) -> PlaceNet:
     if folder:
         return PlaceNet.load(folder).eval()
@@ -300,6 +356,7 @@ def on_processor(
         ways["onnxruntime in int8"] = ("onnxruntime", "int8")
     best: dict[str, dict[str, float]] = {}
     few = max(1, blocks // 4)
+    best["limit of float32"] = measure_limit(net)
     for number in range(rounds):
         found = {"plain": measure_plain(net, device, batch, few)}
         for name, how in ways.items():
@@ -328,11 +385,16 @@ def main() -> None:
     parser.add_argument("--device", default="auto")
     parser.add_argument("--rounds", type=int, default=1, help="on a CPU")
     parser.add_argument("--int8", action="store_true", help="on a CPU, also in 8-bit integers")
+    parser.add_argument("--campus", type=Path, help="folder of the campus photos: also compare the answers")
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         os.environ["SAMESPOT_CACHE"] = f"{folder}/cache"  # random weights: of no use to anyone afterwards
         result = measure(asked, Path(folder))
+        if asked.campus:
+            size = tuple(result["size"])
+            result["ranking"] = measure_ranking(fresh_net(asked.backbone, size, asked.model), asked.campus)
+            print(json.dumps(result["ranking"], indent=1))
     for name, value in result.items():
         if isinstance(value, float):
             print(f"  {name}: {value:.3g}")

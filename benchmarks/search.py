@@ -2,11 +2,15 @@
 
     python benchmarks/search.py                          as many of 10 million × 256 as memory and disk take
     python benchmarks/search.py --rows 1000000 --json search.json
+    python benchmarks/search.py --in-memory               one query, and 1,000, in 1 million × 256 in memory
 
 100 queries, k = 25, over a memory-mapped float32 file that was just written (so it is in the page cache if it
 fits). Each way runs in a process of its own, which reports the seconds of the better of two searches and its peak
 memory: resident in all (pages of the map included) against "the map's own size plus 1 GB", and private, without the
 map. The rival is what one would write by hand: blocks of a numpy product, argpartition, the blocks' best merged.
+
+In memory, the rivals are faiss's flat index, the same numpy, and torch: a product and `topk` in blocks. All run in turn
+in one process, each with all cores; the best of several rounds counts.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +139,65 @@ def by_hand(queries: np.ndarray, places: np.ndarray, k: int, block: int = 65_536
     return rows
 
 
+def measure_in_memory(rows: int, k: int, rounds: int) -> dict[str, Any]:
+    """Seconds of one query and of 1,000 in a map in memory, samespot's ways beside their rivals'."""
+    import faiss
+    import torch
+
+    from samespot.retrieval.search import search
+
+    rng = np.random.default_rng(0)
+    places = np.concatenate([unit(rng, min(100_000, rows - i), DIMS) for i in range(0, rows, 100_000)])
+    halves = places.astype(np.float16)
+    index = faiss.IndexFlatL2(DIMS)
+    index.add(places)
+    tensor = torch.from_numpy(places)
+
+    def by_torch(asked: np.ndarray) -> np.ndarray:
+        best, names = [], []
+        for start in range(0, rows, 65_536):
+            products = torch.from_numpy(asked) @ tensor[start : start + 65_536].T
+            top = products.topk(min(k, products.shape[1]))
+            best.append(top.values)
+            names.append(top.indices + start)
+        first = torch.cat(best, 1).topk(k).indices
+        return torch.cat(names, 1).gather(1, first).numpy()
+
+    ways: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+        "samespot, float32": lambda asked: search(asked, places, k, device="cpu").rows,
+        "samespot, float16": lambda asked: search(asked, halves, k, device="cpu").rows,
+        "faiss flat": lambda asked: index.search(asked, k)[1],
+        "torch product + topk": by_torch,
+        "numpy product + argpartition": lambda asked: by_hand(asked, places, k),
+    }
+    found: dict[str, Any] = {"rows": rows, "dims": DIMS, "k": k}
+    for count in (1, 1000):
+        asked = unit(np.random.default_rng(1), count, DIMS)
+        seconds = {name: float("inf") for name in ways}
+        lists = (
+            {name: way(asked) for name, way in ways.items()} if count == 1 else {}
+        )  # loads all that is needed
+        for _ in range(rounds if count > 1 else 5 * rounds):
+            for name, way in ways.items():  # alternating, so that a busy machine slows all
+                took, lists[name] = timed(partial(way, asked))
+                seconds[name] = min(seconds[name], took)
+        ours = lists["samespot, float32"]
+        for name, listed in lists.items():
+            agree = float(np.mean([np.isin(a, b).mean() for a, b in zip(ours, listed, strict=True)]))
+            if name != "samespot, float16" and agree < 0.999:
+                raise AssertionError(f"{name} finds other images")
+        rivals = {name: seconds[name] for name in ways if not name.startswith("samespot")}
+        best = min(rivals, key=lambda name: rivals[name])
+        found[f"{count} queries"] = {
+            "seconds": seconds,
+            "best rival": best,
+            "best rival / samespot": rivals[best] / seconds["samespot, float32"],
+            "faiss flat / samespot": rivals["faiss flat"] / seconds["samespot, float32"],
+            "float32 / float16": seconds["samespot, float32"] / seconds["samespot, float16"],
+        }
+    return found
+
+
 class PeakPrivate:
     """Largest private memory of this process meanwhile, looked at every few milliseconds."""
 
@@ -202,7 +266,14 @@ def main() -> None:
         "--folder", type=Path, help="where to write the map; default: the temporary folder"
     )
     arguments.add_argument("--json", type=Path, help="write the numbers here")
+    arguments.add_argument("--in-memory", action="store_true", help="one query, and 1,000, in memory instead")
     given = arguments.parse_args()
+    if given.in_memory:
+        found = measure_in_memory(given.rows or 1_000_000, given.k, rounds=3)
+        print(json.dumps(found, indent=1))
+        if given.json:
+            given.json.write_text(json.dumps({"in memory": found}, indent=2) + "\n")
+        return
     with tempfile.TemporaryDirectory(dir=given.folder) as folder:
         rows = given.rows or most_rows(Path(folder))
         found = measure_exact(rows, given.queries, given.k, Path(folder))

@@ -45,6 +45,28 @@ def test_help_loads_no_heavy_module():
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
 
 
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (["--nonsense"], "No such option: --nonsense"),
+        (["samespot-lite", "no-such-protocol"], "PROTOCOL 'no-such-protocol' is unknown"),
+        (["samespot-lite", "campus-east", "--root", "/nowhere"], "--root /nowhere: no such folder"),
+        (["samespot-lite", "campus-east"], "campus-east needs campus"),
+        (["megalock", "--map", "a.csv", "--queries", "b.csv"], "did you mean megaloc"),
+    ],
+)
+def test_a_mistake_in_evaluate_is_said_before_torch_is_loaded(typed, said, tmp_path):
+    code = (
+        "import sys, samespot.cli\n"
+        f"sys.argv = ['samespot', 'evaluate', *{typed!r}]\n"
+        "try: samespot.cli.run()\n"
+        "finally: print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path)
+    assert said in " ".join(done.stderr.split())
+    assert (done.returncode, done.stdout.strip()) == (2, "False")
+
+
 def test_every_command_has_help_and_json(samespot):
     from typer.main import get_command
 

@@ -224,6 +224,20 @@ def test_broadcasting_and_shapes():
     )
 
 
+def test_a_pair_has_the_same_share_wherever_it_stands():
+    """Pairs are worked on in runs, and eight at once: narrow ones beside wide ones, whole runs and rests."""
+    rng = np.random.default_rng(1)
+    n = 700
+    a, b = (np.column_stack([rng.uniform(0, 60, (n, 2)), rng.uniform(0, 360, n)]) for _ in range(2))
+    theta, radius = rng.choice([40.0, 90.0, 200.0, 360.0], (2, n)), rng.uniform(20, 60, (2, n))
+    together = sector_overlap(a, b, theta[0], radius[0], theta_b=theta[1], radius_b=radius[1])
+    alone = [
+        sector_overlap(a[i], b[i], theta[0, i], radius[0, i], theta_b=theta[1, i], radius_b=radius[1, i])
+        for i in range(n)
+    ]
+    np.testing.assert_array_equal(together, alone)
+
+
 def test_unknown_heading_gives_nan():
     assert np.isnan(sector_overlap([0, 0, np.nan], HERE))
     assert np.isnan(sector_overlap(HERE, [np.nan, 0, 0]))

@@ -194,6 +194,23 @@ def test_packing_round_trip_and_slices():
     np.testing.assert_array_equal([sets[2:].mask(row) for row in range(3)], masks[2:])
 
 
+def test_sets_in_any_order_of_the_points_are_the_same_sets():
+    """Seen sets stand with neighbours together, packed ones as they come: masks and IoU do not tell them apart."""
+    rng = np.random.default_rng(6)
+    points = rng.uniform(-4, 4, (3000, 3))
+    points[[0, 7]] = np.nan
+    sets = visible_points(points, rng.uniform(-1, 1, (12, 3)), rng.normal(size=(12, 4)), CAMERA)
+    plain = PackedSets.pack([sets.mask(row) for row in range(12)])
+    assert not np.array_equal(sets.order, plain.order)
+    np.testing.assert_array_equal(np.sort(sets.order), plain.order)
+    np.testing.assert_array_equal(sets.counts, plain.counts)
+    expected = visibility_iou(plain, plain)
+    assert 0 < np.count_nonzero(expected) < expected.size
+    for a, b in ((sets, sets), (sets, plain), (plain, sets)):
+        np.testing.assert_array_equal(visibility_iou(a, b), expected)
+    assert visible_points(np.zeros((0, 3)), *AT_ORIGIN, CAMERA).words.shape == (1, 0)
+
+
 @pytest.mark.parametrize("block", [None, 1, 3, 100])
 def test_similarity_rows_are_the_non_zero_part_of_the_matrix(block):
     rng = np.random.default_rng(5)

@@ -67,6 +67,24 @@ def test_the_engines_agree_bit_for_bit(dims):
     assert_same(torch, numpy, exactly=True)
 
 
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+@pytest.mark.parametrize("count", [1, 3, 5])  # the last is too many for a scan
+@pytest.mark.parametrize("block_rows", [1, 37, 10_000])
+def test_a_few_queries_find_what_many_find(dtype, count, block_rows):
+    """Among duplicates, near-duplicates and rows that are no image; with numbers that float16 has few bits for."""
+    rng = np.random.default_rng(16)
+    places = unit(90 if block_rows == 1 else 900, 33, 17, dtype)
+    places[::7] = places[3]
+    places[1::7] = places[3] + (1e-3 * rng.standard_normal((len(places[1::7]), 33))).astype(dtype)
+    places[5::70] = 0
+    places[6::70] *= dtype(2.0**-16)
+    queries = np.concatenate([places[[3, 4, 6]], unit(9, 33, 18, dtype)])
+    all_of_them = search(queries, places, 20, device="cpu")
+    few = search(queries[:count], places, 20, device="cpu", block_bytes=33 * 4 * block_rows)
+    assert_same(few, Found(all_of_them.rows[:count], all_of_them.distances[:count]), exactly=True)
+    assert_same(few, brute_force(queries[:count], places, 20))
+
+
 @pytest.mark.parametrize("engine", ENGINES)
 def test_vectors_need_not_be_unit(engine):
     rng = np.random.default_rng(4)
@@ -324,6 +342,8 @@ def test_a_broken_descriptor_is_named(value):
         search(unit(2), places, 3, device="cpu", block_bytes=32 * 4 * 2)
     with pytest.raises(InputError, match="query row 5 is not finite"):
         search(places, unit(2), 3, device="cpu")
+    with pytest.raises(InputError, match="map row 5 is not finite"):
+        search(unit(12), places, 3, device="cpu")
 
 
 def test_a_gpu_that_is_not_there_is_refused():

@@ -74,6 +74,10 @@ def evaluate(typed: dict[str, Any]) -> Any:
     further = DescribeOptions.of(how), RerankOptions.of(again), SolveOptions.of(posed)
     named = ModelOptions.of(of_model)
     console.refuse_absent_gpu(further[0].device)
+    if asked.protocol is not None:  # a folder without the data set is refused before torch is loaded
+        from samespot.evaluation.protocols import located, protocol_named
+
+        located(asked.root, protocol_named(asked.protocol))
     from samespot.cli.evaluation_screen import evaluation_tables
     from samespot.evaluation.run import run_evaluation
     from samespot.figures.evaluation import draw_evaluation

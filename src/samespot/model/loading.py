@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 from typing import Any
 
 from samespot.errors import InputError
 from samespot.images.options import IMAGE_SIZE
 from samespot.images.preprocess import Preprocessing
-from samespot.model.catalogue import POOLS, list_models
+from samespot.model.catalogue import refuse_unknown
 from samespot.model.checkpoint import model_folder
 from samespot.model.network import PlaceNet
 from samespot.model.published import published_models, refused_models
@@ -77,14 +76,8 @@ def _largest(sizes: list[tuple[int, int]]) -> tuple[int, int]:
 def _off_the_shelf(
     name: str, words: str, sizes: list[tuple[int, int]], weights: str | Path | None
 ) -> PlaceNet:
-    backbone, dash, pool = words.rpartition("-")
-    if not dash or pool not in (*POOLS, "multi"):
-        near = difflib.get_close_matches(words, [one.name for one in list_models()], n=3)
-        hint = f"did you mean {' or '.join(near)}?" if near else "`samespot models` lists them"
-        raise InputError(
-            f"{name}: no such folder, and no network of that name; give a model or run folder, or a model by name such"
-            f" as megaloc or resnet50-gem ({hint})"
-        )
+    refuse_unknown(name)
+    backbone, _, pool = words.rpartition("-")
     image_size = _largest(sizes) if sizes else IMAGE_SIZE
     try:
         return PlaceNet(backbone, pool, weights=weights, image_size=image_size).eval()

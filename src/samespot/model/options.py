@@ -19,3 +19,10 @@ class ModelOptions(Options):
     weights: Path | None = option(
         None, "File with the weights of a model by name.", default="from the cache, or fetched"
     )
+
+    def __post_init__(self) -> None:
+        """A name that can mean nothing is refused before torch is loaded."""
+        super().__post_init__()
+        from samespot.model.catalogue import refuse_unknown
+
+        refuse_unknown(self.model)

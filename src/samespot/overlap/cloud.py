@@ -18,6 +18,7 @@ from samespot.places.pose import rotation_matrices
 
 Floats = NDArray[np.float64]
 INVALID_DEPTH = (0, 65535)  # what 7Scenes and most 16-bit depth images write where the sensor saw nothing
+ORDER_BITS = 10  # of a coordinate, to tell which points are neighbours: a thousandth of the scene
 AXIS_BITS = 21  # bits of a voxel's coordinate in its key: at 2 cm, 21 km to each side
 PLY_TYPES = {
     **{
@@ -443,10 +444,24 @@ def _voxel_keys(points: Floats, voxel: float, path: str | Path) -> NDArray[np.in
     return keys
 
 
-def _morton(keys: NDArray[np.int64]) -> NDArray[np.int64]:
+def neighbours_together(points: Floats) -> NDArray[np.int64]:
+    """(n,) an order of points (n, 3) in which those near each other in space are mostly near each other in line.
+
+    Those that are not finite stay among the first, as if they were in a corner.
+    """
+    known = np.isfinite(points)
+    ends = [np.nan_to_num(f(points, axis=0, initial=0.0, where=known)) for f in (np.min, np.max)]
+    scale = ((1 << ORDER_BITS) - 1) / np.maximum(ends[1] - ends[0], 1e-300)
+    cells = np.where(known, (points - ends[0]) * scale, 0.0).astype(np.int64)
+    x, y, z = cells.T
+    keys: NDArray[np.int64] = x | y << AXIS_BITS | z << 2 * AXIS_BITS
+    return np.argsort(_morton(keys, ORDER_BITS), kind="stable")
+
+
+def _morton(keys: NDArray[np.int64], bits: int = AXIS_BITS) -> NDArray[np.int64]:
     """The bits of the coordinates in voxel keys interleaved: sorting by it keeps neighbours together."""
     code = np.zeros_like(keys)
-    for bit in range(AXIS_BITS):
+    for bit in range(bits):
         for axis in range(3):
             code |= (keys >> (axis * AXIS_BITS + bit) & 1) << (3 * bit + axis)
     return code

@@ -303,7 +303,7 @@ class Within(_ByPosition):
         from samespot.overlap.ground import PairRule
 
         turned = _AROUND if self.degrees is None else float(self.degrees)
-        return lambda cameras: cameras, PairRule(self.reach, turned)
+        return lambda cameras: cameras.T, PairRule(self.reach, turned)
 
     def words(self) -> str:
         return f"binary, within {self.limits()}"
@@ -351,7 +351,7 @@ class SoftDistance(_ByPosition):
         from samespot.overlap.ground import PairRule
 
         soft = PairRule(self.reach, middle=float(self.metres), steepness=float(self.steepness))
-        return lambda cameras: cameras, soft
+        return lambda cameras: cameras.T, soft
 
     def words(self) -> str:
         return f"soft, ½ at {self.metres:g} m, steepness {self.steepness:g}/m"

@@ -12,7 +12,7 @@ from numba.extending import intrinsic
 from numpy.typing import ArrayLike, NDArray
 
 from samespot.errors import InputError
-from samespot.overlap.cloud import point_spacing
+from samespot.overlap.cloud import neighbours_together, point_spacing
 from samespot.places.camera import Camera
 from samespot.places.pose import rotation_matrices
 
@@ -25,12 +25,9 @@ SPLAT_TOLERANCE = 8.0  # [point spacings] a surface fused of noisy depth is seve
 CAMERAS_AT_ONCE = 32  # depth buffers held in memory together
 PAIRS_AT_ONCE = 1 << 24  # similarities held in memory together: 64 MiB of float32
 
-ROWS, COLUMNS, CHUNK = (
-    64,
-    256,
-    256,
-)  # tile of the bit counting [sets, sets, words]: 128 KiB of rows stay in L2
-ONE, TWO, THREE = np.uint64(1), np.uint64(2), np.uint64(3)
+# tile of the bit counting [sets, sets, words]: short stretches, since many are empty
+ROWS, COLUMNS, CHUNK = 128, 256, 64
+ONE = np.uint64(1)
 HALF_EXACT = 2048  # every whole number up to here is exact in half precision
 SINGLE_CHUNK = 1 << 14  # points unpacked at a time in single precision, which is exact to 2^24
 
@@ -39,24 +36,36 @@ SINGLE_CHUNK = 1 << 14  # points unpacked at a time in single precision, which i
 class PackedSets:
     """One set of points a camera, as bits.
 
-    `words` (n, ceil(points / 64)) uint64: point i is bit i % 64 of word i // 64, unused bits are 0;
-    `counts` (n,) int64: how many points each set holds; `points`: size of the cloud.
+    `words` (n, ceil(points / 64)) uint64: the point in line i is bit i % 64 of word i // 64, unused bits are 0;
+    `counts` (n,) int64: how many points each set holds; `points`: size of the cloud; `order` (points,): which point
+    of the cloud stands where in line. With neighbours together, most stretches of a set are empty and need no counting.
     """
 
     words: Words
     counts: NDArray[np.int64]
     points: int
+    order: NDArray[np.int64]
 
     def __len__(self) -> int:
         return len(self.words)
 
     def __getitem__(self, rows: slice) -> PackedSets:
-        return PackedSets(self.words[rows], self.counts[rows], self.points)
+        return PackedSets(self.words[rows], self.counts[rows], self.points, self.order)
 
     def mask(self, row: int) -> NDArray[np.bool_]:
         """(points,) which points the set of one camera holds."""
         octets = self.words[row].astype("<u8", copy=False).view(np.uint8)
-        return np.unpackbits(octets, count=self.points, bitorder="little").view(np.bool_)
+        held = np.empty(self.points, dtype=np.bool_)
+        held[self.order] = np.unpackbits(octets, count=self.points, bitorder="little").view(np.bool_)
+        return held
+
+    def in_order(self, order: NDArray[np.int64]) -> PackedSets:
+        """The same sets with the points in another order."""
+        if np.array_equal(order, self.order):
+            return self
+        masks = [self.mask(row)[order] for row in range(len(self))]
+        packed = PackedSets.pack(np.reshape(masks, (len(self), self.points)))
+        return PackedSets(packed.words, packed.counts, self.points, order)
 
     @classmethod
     def pack(cls, masks: ArrayLike) -> PackedSets:
@@ -65,9 +74,9 @@ class PackedSets:
         octets = np.zeros((len(bits), -(-bits.shape[1] // 64) * 8), dtype=np.uint8)
         packed = np.packbits(bits, axis=1, bitorder="little")
         octets[:, : packed.shape[1]] = packed
-        return cls(
-            octets.view("<u8").astype(np.uint64, copy=False), bits.sum(axis=1, dtype=np.int64), bits.shape[1]
-        )
+        words = octets.view("<u8").astype(np.uint64, copy=False)
+        points = bits.shape[1]
+        return cls(words, bits.sum(axis=1, dtype=np.int64), points, np.arange(points))
 
 
 def visible_points(
@@ -108,7 +117,8 @@ def visible_points(
     spacing = point_spacing(xyz) if isinstance(depth, str) else 0.0
     if tolerance is None:
         tolerance = SPLAT_TOLERANCE * spacing if isinstance(depth, str) else DEPTH_TOLERANCE
-    columns = np.ascontiguousarray(xyz.T)
+    order = neighbours_together(xyz)
+    columns = np.ascontiguousarray(xyz[order].T)
     words = np.zeros((len(centre), -(-len(xyz) // 64)), dtype=np.uint64)
     counts = np.zeros(len(centre), dtype=np.int64)
     for start in range(0, len(centre), CAMERAS_AT_ONCE):
@@ -119,7 +129,7 @@ def visible_points(
         _see(*view, near, far, surface, sizes, float(tolerance), hide, words[rows], counts[rows])
         if progress is not None:
             progress(rows.stop)
-    return PackedSets(words, counts, len(xyz))
+    return PackedSets(words, counts, len(xyz), order)
 
 
 def visibility_iou(a: PackedSets, b: PackedSets, *, device: str = "cpu") -> NDArray[np.float32]:
@@ -143,6 +153,7 @@ def iou_blocks(
             f"sets over clouds of {a.points} and {b.points} points: both must be of the same cloud"
         )
     block = block or max(1, PAIRS_AT_ONCE // max(1, len(b)))
+    b = b.in_order(a.order)
     count = _counter(b, device)
     for start in range(0, len(a), block):
         rows = a[start : start + block]
@@ -332,7 +343,8 @@ def _occupied(words):  # type: ignore[no-untyped-def]
 def _shared(a, b, occupied_a, occupied_b, out):  # type: ignore[no-untyped-def]
     """out[i, j] = bits that a[i] and b[j] share.
 
-    A chunk of the rows stays in L2 and of four columns in L1; a word of a row is loaded once for the four.
+    In each chunk of words, only the rows and columns of a tile that have any bit there meet, four columns at a time:
+    a word of a row is loaded once for the four.
     Indices are unsigned because numba lets signed ones count from the end, which keeps the loop from vectors.
     """
     tiles_down, tiles_across = -(-len(a) // ROWS), -(-len(b) // COLUMNS)
@@ -340,18 +352,23 @@ def _shared(a, b, occupied_a, occupied_b, out):  # type: ignore[no-untyped-def]
         top, left = tile // tiles_across * ROWS, tile % tiles_across * COLUMNS
         bottom, right = min(top + ROWS, len(a)), min(left + COLUMNS, len(b))
         out[top:bottom, left:right] = 0
+        down, across = np.empty(ROWS, np.uint64), np.empty(COLUMNS, np.uint64)
         for c in range(occupied_a.shape[1]):
+            rows = columns = 0
+            for i in range(top, bottom):
+                down[rows] = i
+                rows += occupied_a[i, c]
+            for j in range(left, right):
+                across[columns] = j
+                columns += occupied_b[j, c]
             start, stop = np.uint64(c * CHUNK), np.uint64(min((c + 1) * CHUNK, a.shape[1]))
-            for column in range(left, right, 4):
+            for column in range(0, columns, 4):
                 # at the right edge the last column stands in for those that are missing
-                j0, edge = np.uint64(column), np.uint64(right - 1)
-                j1, j2, j3 = min(j0 + ONE, edge), min(j0 + TWO, edge), min(j0 + THREE, edge)
-                if not (occupied_b[j0, c] or occupied_b[j1, c] or occupied_b[j2, c] or occupied_b[j3, c]):
-                    continue
-                for row in range(top, bottom):
-                    i = np.uint64(row)
-                    if not occupied_a[i, c]:
-                        continue
+                last = columns - 1
+                j0, j1 = across[column], across[min(column + 1, last)]
+                j2, j3 = across[min(column + 2, last)], across[min(column + 3, last)]
+                for row in range(rows):
+                    i = down[row]
                     n0 = n1 = n2 = n3 = np.uint64(0)
                     for w in range(start, stop):
                         word = a[i, w]

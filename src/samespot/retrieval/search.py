@@ -1,8 +1,9 @@
 """The k nearest map images of each query, exactly: the same rows in the same order on any device.
 
-An engine (matrix products in numpy or torch, or faiss) shortlists each block of the map by float32 scores.
-The shortlist is re-ranked by float64 distances, always summed in the same order. One that may have been cut
-where float32 cannot tell (many duplicates) is made longer until it holds all that could be among the first k.
+An engine (matrix products in numpy or torch, or faiss) shortlists each block of the map by float32 scores; on the
+processor, a few queries scan it as it lies in memory. The shortlist is re-ranked by float64 distances, always summed in
+the same order. One that may have been cut where float32 cannot tell (many duplicates) is made longer until it holds all
+that could be among the first k.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import operator
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Protocol, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
 from numba import njit
@@ -24,11 +25,15 @@ from samespot.options import check_choice
 from samespot.progress import Progress
 from samespot.retrieval.exclusion import Exclusion
 
+if TYPE_CHECKING:
+    from samespot.retrieval.engines.scan import Scan
+
 Vectors = NDArray[
     Any
 ]  # (n, d) float16, float32 or float64, possibly memory-mapped; an all-zero row is no image
 EngineName = Literal["auto", "numpy", "faiss", "torch"]
 BLOCK_BYTES = 64 << 20  # float32 descriptors of the map looked at in one go, and twice that of the queries
+_SCANNED = 8  # times as many are scanned in one go, since nothing is copied
 _SPARE = 16  # shortlisted beyond k, so that float32's mistakes stay inside the list
 _WIDER = 8  # times as long is the next shortlist where the first may have been cut through a tie
 _WIDEST = 4096  # beyond this, float64 distances to the whole block are no slower
@@ -55,9 +60,14 @@ class Engine(Protocol):
         """How many queries it can score against the held block within its memory."""
 
     def nearest(
-        self, queries: NDArray[np.float32], count: int, out: NDArray[np.bool_] | None
+        self,
+        queries: NDArray[np.float32],
+        count: int,
+        out: NDArray[np.bool_] | None,
+        limits: NDArray[np.float64],
     ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """(q, count) smallest scores, ascending, and their rows of the block. Where `out` (q, n) is True: inf."""
+        """(q, count) smallest scores, ascending, and their rows of the block. Where `out` (q, n) is True: inf. What
+        scores above its query's limit (q,) is of no use, and may be left out."""
 
 
 def search(
@@ -101,13 +111,16 @@ def best_of(
     exact = np.float64 if np.float64 in (queries.dtype, places.dtype) else np.float32
     squares = np.full((len(queries), k), np.inf)
     rows = np.full((len(queries), k), -1, dtype=np.int64)
+    scan = _scan_for(queries, places, exact, shortlister, excluded)
     for part in _parts(queries, 2 * block_bytes):
         asked = read_block(queries, part, exact, "query")
         best = Best(squares[asked.numbers], rows[asked.numbers])  # copies: of the queries that are not zero
-        for held in _parts(places, block_bytes):
-            block = read_block(places, held, exact, "map")
-            if len(block.numbers) and len(asked.numbers):
-                _search_block(asked, block, best, shortlister, excluded)
+        for held in _parts(places, block_bytes if scan is None else _SCANNED * block_bytes):
+            if scan is None or not _scan_block(scan, asked, places, held, best):
+                for some in _parts(places, block_bytes, held):
+                    block = read_block(places, some, exact, "map")
+                    if len(block.numbers) and len(asked.numbers):
+                        _search_block(asked, block, best, shortlister, excluded)
             if progress is not None:
                 done = part.start + (part.stop - part.start) * held.stop // len(places)
                 progress("searching", done, len(queries))
@@ -175,10 +188,44 @@ def _pick_engine(name: EngineName, device: str, excluded: Exclusion | None) -> E
     return NumpyEngine() if name == "numpy" else TorchEngine(device)
 
 
-def _parts(vectors: Vectors, size: int) -> Iterator[slice]:
-    """Runs of rows that take at most `size` bytes each as float32."""
+def _scan_for(
+    queries: Vectors, places: Vectors, exact: Any, engine: Engine, excluded: Exclusion | None
+) -> Scan | None:
+    """What looks for a few queries in one pass over the map, where that will do."""
+    from samespot.retrieval.engines.matrix import NumpyEngine
+    from samespot.retrieval.engines.scan import FEW, Scan
+
+    plain = excluded is None and exact is np.float32 and isinstance(engine, NumpyEngine)
+    as_it_lies = places.dtype in (np.float16, np.float32) and places.flags.c_contiguous
+    return Scan() if plain and as_it_lies and len(queries) <= FEW else None
+
+
+def _scan_block(scan: Scan, asked: Block, places: Vectors, held: slice, best: Best) -> bool:
+    """Let a few queries look at one block of the map. False where that does not settle it: a list may have been cut
+    through a tie, or the block is broken, and it is to be looked at as usual."""
+    raw = places[held]
+    count = min(best.rows.shape[1] + _SPARE, len(raw))
+    lists = scan.nearest(asked.single, raw, count)
+    if lists is None:
+        return False
+    which, settled = np.arange(len(asked.numbers)), True
+    for scores, rows, size, largest in lists:
+        listed = raw[rows.ravel()].astype(np.float32)
+        squares = np.full(1, largest, dtype=np.float32)
+        block = Block(held, held.start + rows.ravel(), listed, listed, squares)
+        places_listed = np.arange(rows.size).reshape(rows.shape)
+        slack = score_error(asked, block)
+        tables = (asked.values, block.values, block.numbers)
+        unsure = offer(which, *tables, scores, places_listed, slack, best.squares, best.rows)
+        settled &= count >= size or not unsure.any()
+    return settled
+
+
+def _parts(vectors: Vectors, size: int, within: slice | None = None) -> Iterator[slice]:
+    """Runs of all rows, or of those within some, that take at most `size` bytes each as float32."""
     step = max(1, size // max(4 * vectors.shape[1], 1))
-    return (slice(i, min(i + step, len(vectors))) for i in range(0, len(vectors), step))
+    first, last = (0, len(vectors)) if within is None else (within.start, within.stop)
+    return (slice(i, min(i + step, last)) for i in range(first, last, step))
 
 
 @dataclass(frozen=True)
@@ -197,7 +244,7 @@ def read_block(vectors: Vectors, part: slice, exact: type[np.floating[Any]], rol
     values: Vectors = np.ascontiguousarray(vectors[part], dtype=exact)
     with np.errstate(over="ignore", invalid="ignore"):
         single = values.astype(np.float32, copy=False)
-        squares = np.einsum("ij,ij->i", single, single)
+        squares = _squared_lengths(single)
     bad = np.flatnonzero(~np.isfinite(squares))
     if len(bad):
         raise InputError(
@@ -213,6 +260,18 @@ def read_block(vectors: Vectors, part: slice, exact: type[np.floating[Any]], rol
         numbers, values, squares = numbers[kept], values[kept], squares[kept]
         single = values.astype(np.float32, copy=False)
     return Block(part, numbers, values, single, squares)
+
+
+@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def _squared_lengths(vectors: Any) -> Any:  # pragma: no cover - compiled
+    """(n,) in float32, summed in any order, which `score_error` allows for."""
+    squares = np.empty(len(vectors), dtype=np.float32)
+    for i in range(len(vectors)):
+        total = np.float32(0.0)
+        for j in range(vectors.shape[1]):
+            total += vectors[i, j] * vectors[i, j]
+        squares[i] = total
+    return squares
 
 
 class Best(NamedTuple):
@@ -283,7 +342,8 @@ def _settle(
     count = min(best.rows.shape[1] + _SPARE, size)
     tables = (asked.values, block.values, block.numbers)
     while True:
-        scores, rows = engine.nearest(asked.single[which], count, out)
+        limits = best.squares[which, -1] + slack[which]
+        scores, rows = engine.nearest(asked.single[which], count, out, limits)
         unsure = offer(which, *tables, scores, rows, slack, best.squares, best.rows)
         if count == size or not unsure.any():
             return

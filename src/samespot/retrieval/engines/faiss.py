@@ -30,7 +30,11 @@ class FaissEngine:
         return 1 << 16  # its lists alone take memory
 
     def nearest(
-        self, queries: NDArray[np.float32], count: int, out: NDArray[np.bool_] | None
+        self,
+        queries: NDArray[np.float32],
+        count: int,
+        out: NDArray[np.bool_] | None,
+        limits: NDArray[np.float64],
     ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         if out is not None:
             raise InputError("`engine=faiss` cannot exclude pairs; use `engine=auto`")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -12,7 +11,15 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-_SCORE_BYTES = {"cpu": 64 << 20, "cuda": 1 << 30}  # scores of one product, by device
+from samespot.retrieval.engines.heap import keep_smallest, sort_heap
+from samespot.retrieval.engines.scan import threads_here
+
+_SCORE_BYTES = {
+    "cpu": 8 << 20,
+    "cuda": 1 << 30,
+}  # scores of one product, by device: they stay in a cache, if any
+_FEWEST_ROWS = 1024  # of the map in one product: fewer make it slow
+_STRETCH = 128  # scores looked at together
 _NOTHING_OUT = np.zeros((0, 0), dtype=np.bool_)
 
 # Both score |y|² − 2xy: a query's own |x|² is the same for its whole row and is added to the shortlist only.
@@ -20,31 +27,57 @@ _NOTHING_OUT = np.zeros((0, 0), dtype=np.bool_)
 
 
 class NumpyEngine:
-    """An `Engine` (see `search`) for the processor."""
+    """An `Engine` (see `search`) for the processor.
+
+    Scores are made in tiles that stay in the cache, and looked through there: of all but the first few, hardly any is
+    small enough to be kept.
+    """
 
     def __init__(self) -> None:
-        self._threads = (
-            len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        )
+        self._threads = threads_here()
         self._pool = ThreadPoolExecutor(self._threads)
 
     def hold(self, block: NDArray[np.float32], squares: NDArray[np.float32]) -> None:
         self._block, self._squares = block, squares
 
     def at_once(self) -> int:
-        return max(1, _SCORE_BYTES["cpu"] // (4 * len(self._block)))
+        return max(1, _SCORE_BYTES["cpu"] // (4 * min(len(self._block), _FEWEST_ROWS)))
 
     def nearest(
-        self, queries: NDArray[np.float32], count: int, out: NDArray[np.bool_] | None
+        self,
+        queries: NDArray[np.float32],
+        count: int,
+        out: NDArray[np.bool_] | None,
+        limits: NDArray[np.float64],
     ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        scores = (-2 * queries) @ self._block.T
-        scores += self._squares
+        own = _squared_lengths(queries)
+        least = np.full((len(queries), count), np.inf, dtype=np.float32)
+        rows = np.zeros((len(queries), count), dtype=np.int64)
+        # rounded up: what is left out must be above the limit
+        most = np.nextafter((limits - own[:, 0]).astype(np.float32), np.float32(np.inf))
+        doubled = -2 * queries
+        tile = max(1, _SCORE_BYTES["cpu"] // (4 * len(queries)))
         runs = [run for run in np.array_split(np.arange(len(queries)), self._threads) if len(run)]
         spans = [slice(run[0], run[-1] + 1) for run in runs]
-        outs = [_NOTHING_OUT if out is None else out[span] for span in spans]
-        lists = list(self._pool.map(_smallest, [scores[span] for span in spans], [count] * len(spans), outs))
-        least, rows = (np.concatenate(parts) for parts in zip(*lists, strict=True))
-        return least + _squared_lengths(queries), rows
+        for start in range(0, len(self._block), tile):
+            held = slice(start, start + tile)
+            scores = doubled @ self._block[held].T
+
+            def look(span: slice, held: slice = held, scores: NDArray[np.float32] = scores) -> None:
+                kept_out = _NOTHING_OUT if out is None else out[span, held]
+                _keep(
+                    scores[span],
+                    self._squares[held],
+                    held.start,
+                    most[span],
+                    kept_out,
+                    least[span],
+                    rows[span],
+                )
+
+            list(self._pool.map(look, spans))
+        _sort(least, rows)
+        return least + own, rows
 
 
 class TorchEngine:
@@ -63,7 +96,11 @@ class TorchEngine:
         return max(1, _SCORE_BYTES[self._device.type] // (4 * len(self._block)))
 
     def nearest(
-        self, queries: NDArray[np.float32], count: int, out: NDArray[np.bool_] | None
+        self,
+        queries: NDArray[np.float32],
+        count: int,
+        out: NDArray[np.bool_] | None,
+        limits: NDArray[np.float64],
     ) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         with full_precision():
             scores = self._torch.addmm(self._squares, self._moved(-2 * queries), self._block.T)
@@ -96,39 +133,27 @@ def _squared_lengths(queries: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 @njit(cache=True, nogil=True)
-def _smallest(scores: Any, count: int, out: Any) -> Any:  # pragma: no cover - compiled
-    """(q, count) smallest of each row of (q, n), ascending, and their columns; inf where too few are not `out`.
-
-    A heap of the best so far, its worst on top: almost every score is only compared with that one.
-    """
-    least = np.full((len(scores), count), np.inf, dtype=np.float32)
-    columns = np.zeros((len(scores), count), dtype=np.int64)
+def _keep(
+    scores: Any, squares: Any, first: int, limits: Any, out: Any, least: Any, rows: Any
+) -> None:  # pragma: no cover - compiled
+    """Put the scores (q, n) that are small enough, with the squares (n,) added, into the heaps (q, count) `least`.
+    Their rows are counted from `first`. Not where `out` (q, n) is True."""
+    n, count = scores.shape[1], least.shape[1]
     for i in range(len(scores)):
-        heap, names = least[i], columns[i]
-        for j in range(scores.shape[1]):
-            if scores[i, j] < heap[0] and (out.size == 0 or not out[i, j]):
-                _replace_top(heap, names, scores[i, j], j, count)
-        for size in range(count - 1, 0, -1):  # the worst goes to the end, and so on
-            score, name = heap[size], names[size]
-            heap[size], names[size] = heap[0], names[0]
-            _replace_top(heap, names, score, name, size)
-    return least, columns
+        for start in range(0, n, _STRETCH):
+            some, theirs = scores[i, start : start + _STRETCH], squares[start : start + _STRETCH]
+            most, any_of_them = min(least[i, 0], limits[i]), False
+            for j in range(len(some)):  # without branches, many at once
+                any_of_them |= some[j] + theirs[j] <= most
+            if not any_of_them:
+                continue
+            for j in range(len(some)):
+                score = some[j] + theirs[j]
+                if score < least[i, 0] and score <= limits[i] and (out.size == 0 or not out[i, start + j]):
+                    keep_smallest(least[i], rows[i], score, first + start + j, count)
 
 
 @njit(cache=True, nogil=True)
-def _replace_top(
-    heap: Any, names: Any, score: float, name: int, size: int
-) -> None:  # pragma: no cover - compiled
-    """Replace the largest of heap[:size] and let the new score sink to where it belongs."""
-    here = 0
-    while True:
-        child = 2 * here + 1
-        if child >= size:
-            break
-        if child + 1 < size and heap[child + 1] > heap[child]:
-            child += 1
-        if heap[child] <= score:
-            break
-        heap[here], names[here] = heap[child], names[child]
-        here = child
-    heap[here], names[here] = score, name
+def _sort(least: Any, rows: Any) -> None:  # pragma: no cover - compiled
+    for i in range(len(least)):
+        sort_heap(least[i], rows[i])
