@@ -201,7 +201,7 @@ def compare(
 
 
 def remove(uri: str, collection: str) -> None:
-    from samespot.maps.engines.milvus import connected
+    from samespot.maps.engines.milvus_client import connected
 
     connected(uri).drop_collection(collection)
 
