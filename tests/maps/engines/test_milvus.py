@@ -183,12 +183,17 @@ def test_a_server_that_is_away_for_a_moment_is_asked_again(monkeypatch):
 
     monkeypatch.setattr(milvus_client, "SOON", 0.01)
     said = []
+    starting = [
+        (2, "Fail connecting to server"),
+        (101, "collection not loaded"),
+        (65535, "stack trace: /w/pkg/trace.go:51 github.com/x.Trace\n/w/a.go:5 b: node not found[node=5]"),
+    ]
 
     class Starting:
         def search(self, timeout):
             said.append(timeout)
             if len(said) < 4:
-                raise MilvusException(101, "collection not loaded")
+                raise MilvusException(*starting[len(said) - 1])
             return "found"
 
         def upsert(self, timeout):
@@ -205,7 +210,11 @@ def test_a_server_that_is_away_for_a_moment_is_asked_again(monkeypatch):
     with pytest.raises(milvus_client.AwayError, match="is away, or not ready yet") as caught:
         client.waiting(0.02).search()
     assert len(said) < 4
-    assert "\n" not in str(caught.value)
+    starting[:] = starting[2:]
+    said.clear()
+    with pytest.raises(milvus_client.AwayError) as caught:
+        client.waiting(0.0).search()
+    assert str(caught.value) == "http://there: Milvus is away, or not ready yet (node not found[node=5])"
 
 
 def test_what_is_gone_or_other_says_what_to_do(uri, vectors, queries, there, tmp_path):

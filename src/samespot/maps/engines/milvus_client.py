@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -19,9 +20,10 @@ CONNECTING = 10.0
 TRIES = 4  # to open a file, a second apart: a process that has just ended may hold it a moment longer
 SOON, LATER = 0.25, 4.0  # [s] between two tries where a server is away: at first, and at most
 # What a server says that is just starting: it is not ready, a collection or a part of it is not loaded yet, a channel
-# or a node is missing. Those of grpc are of a connection that broke.
+# or a node is missing. Codes of Milvus, of a broken connection, and words where the code is one for many things.
 _PASSING = (2, 101, 103, 201, 202, 400, 500, 501, 502, 503, 600, 601, 602, 901, 902, 903, 904)
 _PASSING_GRPC = ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED", "UNKNOWN")
+_PASSING_WORDS = ("not ready", "timeout", "node not found", "node not match", "session not found")
 _URIS = "a file such as ./map.db (Milvus Lite), or a server such as http://localhost:19530"
 
 
@@ -133,7 +135,7 @@ def _why_not(uri: str, local: bool, error: Exception) -> str:
 def _line(error: Exception) -> str:
     told = getattr(error, "message", "") or str(error) or type(error).__name__
     token = os.environ.get(TOKEN)
-    told = " ".join(str(told).split())
+    told = " ".join(re.sub(r"stack trace: |\S+\.go:\d+ \S+", "", str(told)).split())
     return (told.replace(token, "…") if token else told)[:200]
 
 
@@ -146,6 +148,6 @@ def _of_milvus(error: Exception) -> bool:
 def _passes(error: Exception) -> bool:
     code = getattr(error, "code", None)
     code = code() if callable(code) else code
-    if code == 1:  # of many kinds
-        return any(words in _line(error).lower() for words in ("not ready", "timeout"))
-    return code in _PASSING or getattr(code, "name", "") in _PASSING_GRPC
+    if code in _PASSING or getattr(code, "name", "") in _PASSING_GRPC:
+        return True
+    return any(words in str(error).lower() for words in _PASSING_WORDS)
