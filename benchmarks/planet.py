@@ -36,7 +36,7 @@ SIZES = {"one million": 10**6, "one hundred million": 10**8, "ten billion": 10**
 CODES = ("float32", "float16", "int8", "PQ 64", "PQ 32", "PQ 16")
 LISTED, AT = 100, (1, 5, 10)
 NEAR = 60.0  # [m] photos of campus look 30 m far, so those farther apart show nothing of the same
-SHARES = (1 / 8, 1 / 4, 1 / 2, 1.0)
+SHARES = {"an eighth": 1 / 8, "a quarter": 1 / 4, "half": 1 / 2, "the whole map": 1.0}
 DRAWS = 20  # of each share
 TAIL = 0.95  # quantile from which on the tail is a Pareto distribution
 GROWN = (1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10)
@@ -63,7 +63,7 @@ def main() -> None:
         "bytes": lambda: bytes_of_a_map(asked.data / "campus", asked.keep),
         "codes": lambda: {one.name: shortened(one) for one in sets},
         "generated": lambda: among_generated(sets[0], asked.generated),
-        "check": lambda: {one.name: checked(one) for one in sets},
+        "check": lambda: {one.name: checked(one, larger(one.name, asked)) for one in sets},
         "daejeon": lambda: density(asked.data / "geometry" / "daejeon520_database.csv.gz"),
         "grown": lambda: {one.name: grown(one, found["daejeon"]) for one in sets},
         "work": lambda: work(found["bytes"]),
@@ -74,8 +74,23 @@ def main() -> None:
         print(f"\n## {name} ({time.perf_counter() - begun:.0f} s)\n\n{TABLES[name](found[name])}", flush=True)
         if asked.json:
             told = {key: value for key, value in found.items() if key != "daejeon"}
-            told["daejeon"] = {k: v for k, v in found.get("daejeon", {}).items() if k != "within"}
+            told["daejeon"] = {key: v for key, v in found.get("daejeon", {}).items() if key != "within"}
             asked.json.write_text(json.dumps(told, indent=1) + "\n")
+
+
+def larger(name: str, asked: argparse.Namespace) -> dict[str, Set]:
+    """A set with the photos of elsewhere in its map: as it would be indexed, and in ways that the simulation misses."""
+    root, keep = asked.data / "campus", asked.keep
+    whole, alone = "with elsewhere", "with elsewhere, whitened on the map alone"
+    if name == "campus":
+        return {whole: campus(root, keep, whiten_on_all=True), alone: campus(root, keep)}
+    return {
+        whole: town(keep, whiten_on_all=True),
+        alone: town(keep),
+        "with elsewhere under the queries' conditions, too": town(
+            keep, whiten_on_all=True, all_conditions=True
+        ),
+    }
 
 
 # ---- two sets of real or rendered photos ----
@@ -93,33 +108,40 @@ class Set:
     near: Bools  # (q, n) within NEAR metres, hits among them
 
 
-def campus(root: Path, keep: Path) -> Set:
+def campus(root: Path, keep: Path, *, whiten_on_all: bool = False) -> Set:
     """campus-east: queries that have a hit. Elsewhere: the west of the campus and the strip between."""
     from samespot.places.table import Places
 
     places = Places.read(root / "places.csv")
+    elsewhere = np.isin(places.table["split"], ("train", "gap"))
     minute = places.table["time"].to_numpy(dtype=str)
-    return as_set("campus", places, keep, 15.0, 30.0, other=("train", "gap"), differ=minute)
+    return as_set("campus", places, keep, (15.0, 30.0), elsewhere, whiten_on_all, minute)
 
 
-def town(keep: Path) -> Set:
-    """The built-in town, seed 7, by its exact poses: queries of its test quarter. Elsewhere: its training quarter."""
+def town(keep: Path, *, whiten_on_all: bool = False, all_conditions: bool = False) -> Set:
+    """The built-in town, seed 7, by its exact poses: queries of its test quarter. Elsewhere: its training quarter,
+    under the conditions of the map, or under all of them, those of the queries among them."""
     from samespot.town.build import build_town
     from samespot.town.truth import exact_places
 
     places = exact_places(build_town(keep / "town", depth=False))
-    return as_set("town", places, keep, 10.0, 40.0, other=("train",))
+    split, condition = (places.table[name].to_numpy(dtype=str) for name in ("split", "condition"))
+    of_map = np.isin(condition, np.unique(condition[split == "map"]))
+    elsewhere = (split == "train") & (of_map | all_conditions)
+    return as_set("town", places, keep, (10.0, 40.0), elsewhere, whiten_on_all)
 
 
 def as_set(
     name: str,
     places: Any,
     keep: Path,
-    metres: float,
-    degrees: float,
-    other: tuple[str, ...],
+    within: tuple[float, float],
+    elsewhere: Bools,
+    whiten_on_all: bool,
     differ: NDArray[Any] | None = None,
 ) -> Set:
+    """within: [m] and [deg] of a hit. whiten_on_all: on the map and elsewhere, as a map that has grown would be.
+    differ: (photos,) what a hit must not share with the query."""
     from samespot.maps.whitened import Asked, whitening_for
     from samespot.model.loading import load_model
     from samespot.retrieval.describe import describe
@@ -127,33 +149,25 @@ def as_set(
     plain = describe(load_model("samespot-lite"), places, keep / f"{name} descriptors", device="cpu").vectors
     split = places.table["split"].to_numpy(dtype=str)
     here, asked = np.flatnonzero(split == "map"), np.flatnonzero(split == "query")
-    there = np.asarray(plain[here], dtype=np.float16)
-    whitening = whitening_for(
-        Asked("map", DIMS, metres, None), places.select(here), lambda rows: there[rows], "cpu"
-    )
+    fitted = np.flatnonzero((split == "map") | (elsewhere & whiten_on_all))
+    there = np.asarray(plain[fitted], dtype=np.float16)
+    how = Asked("map", DIMS, within[0], None)
+    whitening = whitening_for(how, places.select(fitted), lambda rows: there[rows], "cpu")
     assert whitening is not None
 
     def whitened(rows: NDArray[np.int64]) -> Floats:
         return np.asarray(whitening(np.asarray(plain[rows], dtype=np.float16)), dtype=np.float32)
 
     cameras = places.positions
-    apart = np.hypot(
-        cameras[asked, None, 0] - cameras[None, here, 0], cameras[asked, None, 1] - cameras[None, here, 1]
-    )
-    turned = np.abs((cameras[asked, None, 2] - cameras[None, here, 2] + 180) % 360 - 180)
-    hits = (apart <= metres) & (turned <= degrees)
+    east, north, turned = (cameras[asked, None, axis] - cameras[None, here, axis] for axis in range(3))
+    apart = np.hypot(east, north)
+    hits = (apart <= within[0]) & (np.abs((turned + 180) % 360 - 180) <= within[1])
     if differ is not None:
         hits &= differ[asked, None] != differ[None, here]
     has = hits.any(axis=1)
-    elsewhere = np.flatnonzero(np.isin(split, other))
-    return Set(
-        name,
-        whitened(asked[has]),
-        whitened(here),
-        whitened(elsewhere),
-        hits[has],
-        (apart[has] <= NEAR) | hits[has],
-    )
+    near = (apart <= NEAR) | hits
+    other = whitened(np.flatnonzero(elsewhere))
+    return Set(name, whitened(asked[has]), whitened(here), other, hits[has], near[has])
 
 
 # ---- bytes ----
@@ -179,6 +193,7 @@ def bytes_of_a_map(root: Path, keep: Path) -> dict[str, Any]:
         "seconds": json.loads(told.read_text())["seconds"],
         "per photo": {
             **meta["bytes_per_photo"],
+            "where it lies": (here / "rows.npy").stat().st_size / photos,
             "row of the table, on disk": (here / "places.parquet").stat().st_size / photos,
             "row of the table, in memory": float(table.memory_usage(deep=True).sum()) / photos,
         },
@@ -210,7 +225,7 @@ def coder(code: str, learned_on: Floats) -> Coded:
     import faiss
 
     product = faiss.ProductQuantizer(DIMS, width(code), 8)
-    product.cp.seed = SEED
+    product.cp.seed, product.cp.min_points_per_centroid = SEED, 1  # few photos: no warning for each part
     product.train(np.ascontiguousarray(learned_on))
     return lambda vectors: product.decode(product.compute_codes(np.ascontiguousarray(vectors)))
 
@@ -363,47 +378,48 @@ def ranked(similarities: Floats, hits: Bools, near: Bools) -> tuple[NDArray[Any]
     return best, (more & near).sum(axis=1), (more & ~near).sum(axis=1)
 
 
-def checked(one: Set) -> dict[str, Any]:
-    """Recall of thinned maps, of the whole map, and of it with the photos of elsewhere: predicted and measured.
+def checked(one: Set, grown: dict[str, Set]) -> dict[str, Any]:
+    """Recall of thinned maps and of the whole map, and of maps with the photos of elsewhere: predicted and measured.
 
     The distribution is fitted to an eighth of the map, a new one in each draw, and to nothing else.
     """
-    inside = one.queries @ one.map.T
-    outside = one.queries @ one.other.T
     dice = np.random.default_rng(SEED)
-    rows: dict[str, dict[str, list[float]]] = {}
-    fits = []
+    rows: dict[str, Any] = {}
+    fits: list[float] = []
     for _ in range(DRAWS):
         order = dice.permutation(len(one.map))
-        eighth = order[: len(order) // 8]
-        alike = Alike.fit(inside[:, eighth], ~one.near[:, eighth])
-        fits.append(alike.shape)
-        sizes = [*SHARES, "with elsewhere"]
-        for share in sizes:
-            kept = order if isinstance(share, str) else order[: round(share * len(order))]
-            seen = one.hits[:, kept].any(axis=1)
-            best, nearer, farther = (
-                x[seen] for x in ranked(inside[:, kept], one.hits[:, kept], one.near[:, kept])
-            )
-            far = (~one.near[:, kept]).sum(axis=1)[seen]
-            if isinstance(share, str):
-                farther = farther + (outside[seen] > best[:, None]).sum(axis=1)
-                far = far + outside.shape[1]
-            some = Alike(alike.mean[seen], alike.spread[seen], alike.body, alike.shape, alike.scale)
-            row = rows.setdefault(share if isinstance(share, str) else f"{share:g}", {})
-            row.setdefault("photos", []).append(
-                len(kept) + (outside.shape[1] if isinstance(share, str) else 0)
-            )
-            for k in (1, 5):
-                row.setdefault(f"measured R@{k}", []).append(100 * float((nearer + farther < k).mean()))
-                for tail in ("pareto", "normal"):
-                    row.setdefault(f"{tail} R@{k}", []).append(found_among(some, best, nearer, far, k, tail))
+        fits += [check(one, order, share, False, rows.setdefault(name, {})) for name, share in SHARES.items()]
+        for name, with_more in grown.items():
+            check(with_more, order, 1.0, True, rows.setdefault(name, {}))
     return {
         "draws": DRAWS,
         "queries": len(one.queries),
         "shape of the tail": [float(np.quantile(fits, share)) for share in (0.05, 0.5, 0.95)],
         "rows": {share: {name: float(np.mean(v)) for name, v in row.items()} for share, row in rows.items()},
     }
+
+
+def check(
+    one: Set, order: NDArray[np.int64], share: float, elsewhere: bool, row: dict[str, list[float]]
+) -> float:
+    """One draw: the first photos in that order are the map. Adds to the lists of `row`; returns the tail's shape."""
+    eighth, kept = order[: len(order) // 8], order[: round(share * len(order))]
+    similarities = one.queries @ one.map.T
+    alike = Alike.fit(similarities[:, eighth], ~one.near[:, eighth])
+    seen = one.hits[:, kept].any(axis=1)
+    found = ranked(similarities[:, kept], one.hits[:, kept], one.near[:, kept])
+    best, nearer, farther = (numbers[seen] for numbers in found)
+    far, photos = (~one.near[:, kept]).sum(axis=1)[seen], len(kept)
+    if elsewhere:
+        farther = farther + (one.queries[seen] @ one.other.T > best[:, None]).sum(axis=1)
+        far, photos = far + len(one.other), photos + len(one.other)
+    some = Alike(alike.mean[seen], alike.spread[seen], alike.body, alike.shape, alike.scale)
+    row.setdefault("photos", []).append(photos)
+    for k in (1, 5):
+        row.setdefault(f"measured R@{k}", []).append(100 * float((nearer + farther < k).mean()))
+        for tail in ("pareto", "normal"):
+            row.setdefault(f"{tail} R@{k}", []).append(found_among(some, best, nearer, far, k, tail))
+    return alike.shape
 
 
 def density(listing: Path) -> dict[str, Any]:
@@ -472,6 +488,7 @@ def work(of_a_map: dict[str, Any]) -> dict[str, Any]:
     """Hours of machines as they were measured, and bytes, at each size; all but the rates is a product."""
     labels = kept_result("labels")["map"]["sizes"][-1]
     engines = kept_result("engines")["1000000"]
+    alone = {name: engines[name]["query_ms"] for name in ("exact", "hnsw", "ivfpq")}
     exact = kept_result("search_exact")["exact"]
     rates = {
         "label (2 cores, labels.json)": labels["views"] / labels["seconds"],
@@ -500,6 +517,10 @@ def work(of_a_map: dict[str, Any]) -> dict[str, Any]:
         },
         "comparisons/s of exact search (2 cores, 100 queries at once, search_exact.json)": scan,
         "seconds of an exact search": {word: count / scan for word, count in SIZES.items()},
+        "ms of one search of a million, asked alone (engines.json)": alone,
+        "bytes of an index per photo (engines.json)": {
+            name: engines[name]["bytes"] / 1e6 for name in ("hnsw", "ivfpq")
+        },
         "bytes": {
             word: {
                 "all of the map folder": count * sum(on_disk.values()),
@@ -556,7 +577,7 @@ def check_table(found: dict[str, Any]) -> str:
         for name, one in found.items()
         for share, row in one["rows"].items()
     ]
-    head = ["set", "share of the map", "photos"]
+    head = ["set", "map", "photos"]
     head += [f"R@{k} {how}" for k in (1, 5) for how in ("measured", "predicted", "by a normal tail")]
     shapes = {name: [round(x, 3) for x in one["shape of the tail"]] for name, one in found.items()}
     return f"{rows_of(head, rows)}\n\nshape of the tail (5, 50, 95 % of the draws): {shapes}"
@@ -597,7 +618,9 @@ def work_table(found: dict[str, Any]) -> str:
         [name, *(amount(found["bytes"][word][name]) for word in SIZES)]
         for name in found["bytes"]["one million"]
     ]
-    return f"{rows_of(['work', 'photos/s', *SIZES], rows)}\n\n{rows_of(['bytes', *SIZES], sizes)}"
+    told = [rows_of(["work", "photos/s", *SIZES], rows), rows_of(["bytes", *SIZES], sizes)]
+    kept = ("ms of one search of a million, asked alone", "bytes of an index per photo")
+    return "\n\n".join([*told, *(f"{name}: {found[f'{name} (engines.json)']}" for name in kept)])
 
 
 def amount(size: float) -> str:
