@@ -224,7 +224,7 @@ def coder(code: str, learned_on: Floats) -> Coded:
         return lambda vectors: np.clip(np.round(vectors / step), -127, 127) * step
     import faiss
 
-    product = faiss.ProductQuantizer(DIMS, width(code), 8)
+    product: Any = faiss.ProductQuantizer(DIMS, width(code), 8)
     product.cp.seed, product.cp.min_points_per_centroid = SEED, 1  # few photos: no warning for each part
     product.train(np.ascontiguousarray(learned_on))
     return lambda vectors: product.decode(product.compute_codes(np.ascontiguousarray(vectors)))
@@ -604,7 +604,7 @@ def grown_table(found: dict[str, Any]) -> str:
 
 def work_table(found: dict[str, Any]) -> str:
     rows = [
-        [name, f"{rate:,.0f}", *(f"{found['hours'][word][name]:,.1f} h" for word in SIZES)]
+        [name, f"{rate:,.0f}", *(hours(found["hours"][word][name]) for word in SIZES)]
         for name, rate in found["photos/s"].items()
     ]
     rows.append(
@@ -621,6 +621,10 @@ def work_table(found: dict[str, Any]) -> str:
     told = [rows_of(["work", "photos/s", *SIZES], rows), rows_of(["bytes", *SIZES], sizes)]
     kept = ("ms of one search of a million, asked alone", "bytes of an index per photo")
     return "\n\n".join([*told, *(f"{name}: {found[f'{name} (engines.json)']}" for name in kept)])
+
+
+def hours(number: float) -> str:
+    return f"{number:,.0f} h" if number >= 10 else f"{number:.2f} h"
 
 
 def amount(size: float) -> str:
