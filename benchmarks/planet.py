@@ -352,7 +352,7 @@ class Alike:
 
         z = (similarity - self.mean) / self.spread
         if tail == "normal":
-            return norm.sf(z)
+            return np.asarray(norm.sf(z))
         inside = 1 - np.searchsorted(self.body, z, side="right") / len(self.body)
         beyond = (1 - TAIL) * genpareto.sf(z - self.start, self.shape, scale=self.scale)
         return np.where(z > self.start, beyond, inside)
