@@ -42,6 +42,7 @@ LEFT_OUT = {
     "trust": "finds the keypoints of thousands of photos: a quarter of an hour",
     "ground_pose": "needs a town or the campus photos (--town, --campus)",
     "whitening": CAMPUS,
+    "planet": "needs the campus photos and the panoramas of Daejeon (--data)",
     "strong_recipe": "measures nothing anew: it compares answers that are kept",
 }
 

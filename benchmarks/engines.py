@@ -2,6 +2,7 @@
 
     python benchmarks/engines.py --json docs/results/engines.json
     python benchmarks/engines.py --photos 1000,10000 --uri http://localhost:19530
+    python benchmarks/engines.py --regions --photos 200000,1000000 --uri http://localhost:19530 --json FILE
 
 The rival is exact search in the process, in the same run: times are told as ratios to it. Descriptors are generated,
 256 numbers each in float16, clustered as photos around places: 50 to a place. Each engine runs in a process of its own;
@@ -9,6 +10,10 @@ its memory is what the process that asks has grown by, from before the engine is
 is its own and not counted. A query asks for the 100 nearest photos, as `locate` does, one query at a time; recall is of
 the first ten. An engine whose build is expected to take longer than --most-minutes, by what it took at the size before,
 is skipped, and the table says so.
+
+--regions measures what the regions of a map are for: Milvus with a flat index, its collection in regions and in one
+piece, asked with and without a position known to 1 km. The rival is the collection in one piece. Which photos the
+circle holds is found beforehand, and its time told apart: it is the same for both.
 """
 
 from __future__ import annotations
@@ -30,6 +35,7 @@ import numpy as np
 DIMS, LISTED, FIRST, PLACE = 256, 100, 10, 50
 PHOTOS = "1000,10000,100000,1000000"
 FILTERED = "filtered"  # a query with a filter that leaves one photo in twenty
+PRIOR = 1000.0  # [m] to which a position is known beforehand
 
 
 def ways(uri: str | None, folder: Path) -> dict[str, dict[str, Any]]:
@@ -97,7 +103,9 @@ def told(work: Callable[..., dict[str, Any]], answer: Any, *given: Any) -> None:
         answer.put({"failed": " ".join(str(error).split())[:200]})
 
 
-def build(photos: int, options: dict[str, Any], folder: Path) -> dict[str, Any]:
+def build(photos: int, options: dict[str, Any], folder: Path, whole: bool = False) -> dict[str, Any]:
+    """whole: in one region."""
+    from samespot.maps.engines import regions
     from samespot.maps.engines.engine import asked_for, make_engine
     from samespot.maps.folder import generation_folder
     from samespot.progress import silent
@@ -105,6 +113,8 @@ def build(photos: int, options: dict[str, Any], folder: Path) -> dict[str, Any]:
     vectors, places = np.load(folder / "vectors.npy", mmap_mode="r"), table(photos)
     here = generation_folder(folder, 1)
     here.mkdir(parents=True, exist_ok=True)
+    if whole:
+        regions.MOST = 1
     begun = time.perf_counter()
     facts = make_engine(asked_for(options, None), folder, here, vectors, places, silent)
     return {"facts": facts, "build_s": time.perf_counter() - begun, "bytes": on_disk(facts, folder)}
@@ -140,6 +150,46 @@ def ask(photos: int, facts: dict[str, Any], folder: Path, queries: int) -> dict[
             taken.append(time.perf_counter() - begun)
         found |= {name: 1e3 * float(np.median(taken)), f"{name} rows": rows}
     return {**found, "memory": resident() - before}
+
+
+def ask_with_prior(photos: int, facts: dict[str, Any], folder: Path, queries: int) -> dict[str, Any]:
+    """Each query with no filter, and with a circle around a spot some hundred metres from its place."""
+    from samespot.maps.engines.engine import Exact, open_engine
+    from samespot.maps.engines.regions import Regions
+    from samespot.maps.filters import FilterOptions
+    from samespot.maps.folder import Generation
+    from samespot.maps.limits import Columns, limits_of
+
+    vectors, places = np.load(folder / "vectors.npy", mmap_mode="r"), table(photos)
+    generation = Generation(folder, 1, {"engine": facts}, places, vectors, None, np.zeros(photos), ())
+    engine, exact, columns = open_engine(generation, lambda: Exact(vectors)), Exact(vectors), Columns(places)
+    of = np.random.default_rng(5).integers(0, max(photos // PLACE, 1), queries)
+    asked, at = clustered(photos, of, 10**9), places.positions[:, :2]
+    guesses = at[of] + np.random.default_rng(6).normal(0, PRIOR / 3, (queries, 2))
+    cut = Regions.cut(at, facts["regions"])
+    taken: dict[str, list[float]] = {"query_ms": [], "prior_ms": [], "limits_ms": []}
+    allowed, touched, same = [], [], []
+    engine.nearest(asked[0], LISTED)
+    for vector, (east, north) in zip(asked, guesses, strict=True):
+        begun = time.perf_counter()
+        near = FilterOptions.of({"near": f"{east}m,{north}m,{PRIOR}"})
+        limits = limits_of(near, places, columns, "map")
+        taken["limits_ms"].append(1e3 * (time.perf_counter() - begun))
+        for name, given in (("query_ms", None), ("prior_ms", limits)):
+            begun = time.perf_counter()
+            rows, _ = engine.nearest(vector, LISTED, given)
+            taken[name].append(1e3 * (time.perf_counter() - begun))
+        assert limits is not None
+        allowed.append(limits.allowed.mean())
+        touched.append(len(cut.touched(limits.allowed)))
+        same.append(rows.tolist() == exact.nearest(vector, LISTED, limits)[0].tolist())
+    medians = {name: float(np.median(some)) for name, some in taken.items()}
+    facts_told = {
+        "regions": len(cut.sizes),
+        "touched": float(np.mean(touched)),
+        "allowed": float(np.mean(allowed)),
+    }
+    return {**medians, **facts_told, "as exact search": float(np.mean(same))}
 
 
 def on_disk(facts: dict[str, Any], folder: Path) -> int | None:
@@ -200,8 +250,36 @@ def compare(
     return {name: compared(one, found["exact"]) for name, one in found.items()}
 
 
+def compare_regions(photos: int, uri: str, queries: int, most: float) -> dict[str, Any]:
+    """A collection in one piece, and one in regions."""
+    found: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        write_vectors(folder / "vectors.npy", photos)
+        for name, whole in (("one piece", True), ("regions", False)):
+            options = {"engine": "milvus", "uri": uri}
+            found[name] = made = alone(build, 60 * most, photos, options, folder, whole)
+            if facts := made.pop("facts", None):
+                made |= alone(ask_with_prior, 60 * most, photos, facts, folder, queries)
+                remove(uri, facts["collection"])
+            print(regions_line(photos, made, found["one piece"]), flush=True)
+    return found
+
+
+def regions_line(photos: int, one: dict[str, Any], whole: dict[str, Any]) -> str:
+    if "query_ms" not in one:
+        return f"| {photos:,} | {one.get('skipped') or one['failed']} | | | | | | |"
+    ratios = [one[name] / whole[name] if name in whole else float("nan") for name in ("query_ms", "prior_ms")]
+    return (
+        f"| {photos:,} | {one['regions']} | {one['build_s']:,.0f} s | {one['query_ms']:.1f} ms | {ratios[0]:.2f}"
+        f" | {one['prior_ms']:.1f} ms ({one['touched']:.1f} regions, {one['allowed']:.1%} of the photos; the circle"
+        f" {one['limits_ms']:.1f} ms)"
+        f" | {ratios[1]:.2f} | {one['as exact search']:.0%} |"
+    )
+
+
 def remove(uri: str, collection: str) -> None:
-    from samespot.maps.engines.milvus import connected
+    from samespot.maps.engines.milvus_client import connected
 
     connected(uri).drop_collection(collection)
 
@@ -233,6 +311,10 @@ HEAD = (
     "| photos | engine | build | on disk | memory | query | over exact | recall@10 | filtered, over exact (recall) |\n"
     "|---|---|---|---|---|---|---|---|---|"
 )
+REGIONS_HEAD = (
+    "| photos | regions | load | query | over one piece | with a prior of 1 km | over one piece | as exact search |\n"
+    "|---|---|---|---|---|---|---|---|"
+)
 
 
 def main() -> None:
@@ -247,12 +329,18 @@ def main() -> None:
     parser.add_argument("--most-minutes", type=float, default=4.0, help="that an engine may take at one size")
     parser.add_argument("--only", action="append", default=[], metavar="ENGINE", help="as the table names it")
     parser.add_argument("--json", type=Path)
+    parser.add_argument(
+        "--regions", action="store_true", help="only what the regions of a map are for; needs --uri"
+    )
     asked = parser.parse_args()
-    print(HEAD, flush=True)
+    if asked.regions and asked.uri is None:
+        parser.error("--regions needs a server: --uri")
+    print(REGIONS_HEAD if asked.regions else HEAD, flush=True)
     before: dict[str, Any] = {}
     found: dict[str, Any] = {}
     for size in asked.photos.split(","):
-        found[size] = compare(int(size), asked.uri, asked.queries, asked.most_minutes, asked.only, before)
+        given = (int(size), asked.uri, asked.queries, asked.most_minutes)
+        found[size] = compare_regions(*given) if asked.regions else compare(*given, asked.only, before)
         if asked.json:
             asked.json.write_text(json.dumps(found, indent=1) + "\n")
 

@@ -1,5 +1,6 @@
 """Draws the pictures of the README and the docs: `python docs/figures.py` writes docs/images/."""
 
+import json
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -297,8 +298,44 @@ def _batches(train: Places) -> Path:
     return batch_histogram(sets, IMAGES / "batches.png")
 
 
+def planet() -> Path:
+    """What benchmarks/planet.py wrote: the simulation against measured maps, and of maps that cannot be measured."""
+    found = json.loads((IMAGES.parent / "results" / "planet.json").read_text())
+    with house_style() as plt:
+        figure, (check, grown) = plt.subplots(
+            1, 2, figsize=(11.6, 4.2), width_ratios=[1, 1.35], layout="constrained"
+        )
+        for name, colour in (("campus", QUERY), ("town", MAP)):
+            rows = list(found["check"][name]["rows"].values())[:5]  # the others are those that it misses
+            photos = [row["photos"] for row in rows]
+            for k, style in ((1, "-"), (5, "--")):
+                check.plot(photos, [row[f"pareto R@{k}"] for row in rows], style, color=colour, linewidth=1.5)
+                label = f"{name}, R@{k}" if k == 1 else f"R@{k}"
+                check.plot(
+                    photos,
+                    [row[f"measured R@{k}"] for row in rows],
+                    "o",
+                    color=colour,
+                    label=label,
+                    fillstyle="full" if k == 1 else "none",
+                )
+            sizes = [float(size) for size in found["grown"][name]]
+            for word, style in (("anywhere", "-"), ("within 1 km", "--")):
+                rows = [row[f"R@1 {word}, pareto"] for row in found["grown"][name].values()]
+                value, low, high = np.array(rows).T
+                grown.plot(sizes, value, style, color=colour, linewidth=2, label=f"{name}, {word}")
+                grown.fill_between(sizes, low, high, color=colour, alpha=0.15, linewidth=0)
+        check.set(xscale="log", xlabel="photos of the map", ylabel="recall [%]", ylim=(0, 100))
+        check.set_title("Measured (dots), simulated (lines)")
+        check.legend(fontsize=8.5, ncols=2)
+        grown.set(xscale="log", xlabel="photos of the map", ylabel="R@1 [%]", ylim=(0, None))
+        grown.set_title("Simulated: how often the nearest is right")
+        grown.legend(fontsize=8.5)
+        return save(figure, IMAGES / "planet.png")
+
+
 if __name__ == "__main__":
-    pictures = (flow(), overlap(), measures(), loss(), resting(), whitening(), searching(), *town())
+    pictures = (flow(), overlap(), measures(), loss(), resting(), whitening(), searching(), *town(), planet())
     for path in pictures:
         picture = Image.open(path).convert("RGB")
         picture.thumbnail((1400, 1400), Image.Resampling.LANCZOS)

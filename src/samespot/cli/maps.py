@@ -111,7 +111,10 @@ def _engine(meta: dict[str, Any]) -> str:
     from samespot.maps.engines.engine import engine_facts
 
     facts = engine_facts(meta)
-    told = facts["name"] if facts["name"] != "milvus" else f"milvus ({facts['index']}) at {facts['uri']}"
+    told = facts["name"]
+    if told == "milvus":
+        regions = facts.get("regions", 1)
+        told += f" ({facts['index']}, {regions} region{'s' * (regions > 1)}) at {facts['uri']}"
     if "recall" in facts:
         found = facts["recall"]
         told += f", finds {found['share']:.1%} of the {found['at']} nearest that exact search finds"

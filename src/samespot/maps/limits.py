@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -76,10 +76,12 @@ class Columns:
         """(n,) which photos may answer."""
         may = np.ones(len(self._places), dtype=bool)
         for one_of in rules.ranges:
-            may &= np.any([self._inside(one) for one in one_of], axis=0)
+            may &= reduce(np.logical_or, [self._inside(one) for one in one_of])
         if (circle := rules.circle) is not None:
-            east, north = self.numbers("easting") - circle.easting, self.numbers("northing") - circle.northing
-            may &= np.hypot(east, north) <= circle.radius
+            boxed = np.flatnonzero(may)  # few, since ranges hold the box around the circle
+            east = self.numbers("easting")[boxed] - circle.easting
+            north = self.numbers("northing")[boxed] - circle.northing
+            may[boxed] = np.hypot(east, north) <= circle.radius
         if rules.condition is not None:
             may &= self.conditions == rules.condition
         return may

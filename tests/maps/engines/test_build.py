@@ -39,7 +39,7 @@ def engine(request, tmp_path):
 
 
 def collections(tmp_path):
-    from samespot.maps.engines.milvus import connected
+    from samespot.maps.engines.milvus_client import connected
 
     return sorted(connected(str(tmp_path / "vectors.db")).list_collections())
 
@@ -112,7 +112,7 @@ def test_index_again_repairs_what_is_broken(street, model, tmp_path, engine):
     update_map(photos, out, model=model, device="cpu", **engine)
     expected = answers(out, photos)
     if engine["engine"] == "milvus":
-        from samespot.maps.engines.milvus import connected
+        from samespot.maps.engines.milvus_client import connected
 
         connected(engine["uri"]).drop_collection(collections(tmp_path)[0])
     else:
@@ -149,9 +149,9 @@ def test_a_kill_between_load_and_switch_leaves_the_old_map(street, model, tmp_pa
     assert open_generation(out).number == 1
     assert answers(out, photos) == expected
     sent = []
-    from samespot.maps.engines import milvus
+    from samespot.maps.engines import milvus_load
 
-    monkeypatch.setattr(milvus, "_send", lambda *given: sent.append(given))
+    monkeypatch.setattr(milvus_load._Load, "_send", lambda *given: sent.append(given))
     built = update_map(None, out, device="cpu", engine="milvus", uri=uri)
     assert built.generation.meta["engine"]["collection"] == (tmp_path / "loaded").read_text()
     assert sent == []  # all was there
@@ -177,7 +177,7 @@ def test_by_commands(samespot, street, model, tmp_path, engine):
     code, said, err = samespot("index", photos, "--out", out, "--model", model, *words)
     assert code == 0, err
     told = " ".join(said.split())
-    assert ("milvus (flat) at" if engine["engine"] == "milvus" else "hnsw, finds") in told
+    assert ("milvus (flat, 1 region) at" if engine["engine"] == "milvus" else "hnsw, finds") in told
     code, said, err = samespot(
         "locate", out, photos / "005.jpg", "--no-verify", "--json", tmp_path / "told.json"
     )
@@ -187,6 +187,52 @@ def test_by_commands(samespot, street, model, tmp_path, engine):
     code, said, err = samespot("index", "--out", out, "--engine", "exact")
     assert code == 0, err
     assert "exact" in said
+
+
+def test_a_milvus_that_goes_away_is_one_line_and_the_same_command_goes_on(
+    samespot, street, model, tmp_path, monkeypatch
+):
+    pytest.importorskip("milvus_lite", reason="needs samespot[milvus]")
+    from samespot.maps.engines import milvus_load, regions
+    from samespot.maps.engines.milvus_client import AwayError
+
+    monkeypatch.setattr(regions, "PER_REGION", 5)
+    photos, out, uri = street(20), tmp_path / "map", str(tmp_path / "vectors.db")
+    words = ("index", photos, "--out", out, "--model", model, "--engine", "milvus", "--uri", uri)
+    sent, real = [], milvus_load._Load._send_batch
+
+    def goes_away(load, client, batch, numbers):
+        if batch.region == 3:
+            raise AwayError(f"{uri}: Milvus is away, or not ready yet (connection refused)")
+        real(load, client, batch, numbers)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(milvus_load._Load, "_send_batch", goes_away)
+        code, _, err = samespot(*words)
+    assert code == 2
+    assert len(err.strip().splitlines()) == 1
+    told = " ".join(err.split())
+    assert "is away, or not ready yet (connection refused); 15 of 20 photos are loaded; what is" in told
+    assert not (out / "meta.json").exists()
+    monkeypatch.setattr(
+        milvus_load._Load, "_send_batch", lambda *given: (sent.append(given[2].region), real(*given))
+    )
+    code, said, err = samespot(*words)
+    assert code == 0, err
+    assert sent == [3]
+    assert "milvus (flat, 4 regions) at" in " ".join(said.split())
+    near = answers_near(out, photos / "005.jpg")
+    assert update_map(None, out, device="cpu", engine="exact").changed
+    assert near == answers_near(out, photos / "005.jpg")
+
+
+def answers_near(folder, photo):
+    """With a position that is known beforehand."""
+    there = open_map(folder, device="cpu")
+    east, north = there.positions[5]
+    found = there.locate(photo, k=50, verify=False, near=f"{east}m,{north}m,40").matches
+    assert 0 < len(found) < 20
+    return [(match.image, match.distance) for match in found]
 
 
 @pytest.mark.parametrize(
@@ -223,7 +269,7 @@ def test_vectors_of_a_map_are_what_milvus_holds(street, model, tmp_path):
     built = update_map(
         photos, out, model=model, device="cpu", engine="milvus", uri=str(tmp_path / "vectors.db")
     )
-    from samespot.maps.engines.milvus import connected
+    from samespot.maps.engines.milvus_client import connected
 
     facts, generation = built.generation.meta["engine"], built.generation
     rows = connected(facts["uri"]).query(

@@ -53,7 +53,7 @@ def asked_for(typed: Mapping[str, Any], old: Mapping[str, Any] | None) -> Engine
         given = {**before, **given}
     asked = EngineOptions(**given)
     if asked.engine == "milvus":
-        from samespot.maps.engines.milvus import checked_uri
+        from samespot.maps.engines.milvus_client import checked_uri
 
         asked = asked.with_changes(uri=checked_uri(asked.uri))
     return asked
@@ -73,7 +73,7 @@ def kept_options(facts: Mapping[str, Any]) -> dict[str, Any]:
 def refuse_unreachable(asked: EngineOptions) -> None:
     """Before photos are described for hours."""
     if asked.engine == "milvus":
-        from samespot.maps.engines.milvus import connected
+        from samespot.maps.engines.milvus_client import connected
 
         assert asked.uri is not None
         connected(asked.uri)
@@ -91,9 +91,9 @@ def make_engine(
     if asked.engine == "exact":
         return EXACT
     if asked.engine == "milvus":
-        from samespot.maps.engines import milvus
+        from samespot.maps.engines import milvus_load
 
-        return milvus.load(asked, folder, vectors, Columns(places), tell)
+        return milvus_load.load(asked, folder, vectors, Columns(places), tell)
     from samespot.maps.engines import faiss_file
 
     return faiss_file.write(asked.engine, here, vectors, tell)
