@@ -21,7 +21,10 @@ from samespot.maps import build
 from samespot.maps.build import build_map
 from samespot.model.network import PlaceNet
 from samespot.overlap import tiles
-from samespot.overlap.rules import Sectors, Within
+from samespot.overlap.cloud import PointCloud
+from samespot.overlap.rules import Points, Sectors, Within
+from samespot.overlap.scene import Scene
+from samespot.places.camera import Camera
 from samespot.places.table import Places
 from samespot.retrieval import describe as describing
 from samespot.retrieval.describe import describe
@@ -146,9 +149,28 @@ def test_finished_tiles_are_kept(nodes, tmp_path, monkeypatch):
     Sectors().label(
         places, places, out=tmp_path / "labels", ray=nodes.address, progress=lambda *news: told.append(news)
     )
-    assert len(told) == len(tiles.tiles_of(places.positions[:, :2], 100)) - len(kept) + 1
+    assert len(told) == len(tiles.tiles_of(places.positions[:, :2].T, 100)) - len(kept) + 1
     Sectors().label(places, places, out=tmp_path / "one")
     assert files_of(tmp_path / "labels") == files_of(tmp_path / "one")
+
+
+def test_labels_of_a_scene_are_the_same(nodes, tmp_path, monkeypatch):
+    monkeypatch.setattr(tiles, "TILE", 3)
+    dice = np.random.default_rng(2)
+    cloud = PointCloud(dice.uniform((-2, -1, 1), (4, 1, 4), (500, 3)))
+    table = {
+        "image": [f"{i}.jpg" for i in range(8)],
+        "tx": np.arange(8) * 0.3,
+        "easting": 0.0,
+        "northing": 0.0,
+    }
+    table |= {"heading": 0.0, "ty": 0.0, "tz": 0.0, "qw": 1.0, "qx": 0.0, "qy": 0.0, "qz": 0.0}
+    places = Places.build(tmp_path, table, missing_images="ignore")
+    rule = Points(Scene(cloud, Camera(64, 48, 60.0, 60.0, 32.0, 24.0), "made up"))
+    expected = rule.label(places, places, out=tmp_path / "one")
+    rule.label(places, places, out=tmp_path / "many", ray=nodes.address)
+    assert files_of(tmp_path / "many") == files_of(tmp_path / "one")
+    assert 8 < expected.nonzero < 64
 
 
 def test_descriptors_are_the_same_though_a_node_dies(nodes, net, places, tmp_path, monkeypatch):

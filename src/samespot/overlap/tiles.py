@@ -47,13 +47,13 @@ def ground_blocks(
     out: str | Path | None,
     progress: Progress | None,
 ) -> Iterator[Block]:
-    """Blocks of label rows, in order, as `ground.blocks_of_rows` makes them; by the cluster at `ray`."""
-    tiles = tiles_of(queries[:, :2], TILE)
-    by_east = np.argsort(places[:, 0], kind="stable")
+    """Blocks of label rows, in order, as `ground.blocks_of_rows` makes them of the same; by the cluster at `ray`."""
+    tiles = tiles_of(queries[:2], TILE)
+    by_east = np.argsort(places[0], kind="stable")
 
     def job(rows: Rows) -> tuple[Floats, Floats, Rows]:
-        near = halo(queries[rows, :2], places[:, :2], by_east, rule.metres)
-        return queries[rows], places[near], near
+        near = halo(queries[:2, rows], places[:2], by_east, rule.metres)
+        return queries[:, rows], places[:, near], near
 
     return _in_order(ray, tiles, job, _label_tile, (rule,), (), meta, out, progress)
 
@@ -75,27 +75,27 @@ def scene_blocks(
 
 
 def tiles_of(queries: Floats, most: int) -> list[Rows]:
-    """Rows of queries (n, 2), cut in two along the longer side until no tile has more than `most`; each ascending."""
-    done, left = list[Rows](), [np.arange(len(queries))]
+    """Numbers of queries (2, n), ascending, cut in two along the longer side until no tile has more than `most`."""
+    done, left = list[Rows](), [np.arange(queries.shape[1])]
     while left:
         rows = left.pop()
         if len(rows) <= most:
             done.append(np.sort(rows))
             continue
-        at = queries[rows]
-        side = int(np.argmax(np.ptp(at, axis=0)))
-        order = rows[np.argsort(at[:, side], kind="stable")]
+        at = queries[:, rows]
+        side = int(np.argmax(np.ptp(at, axis=1)))
+        order = rows[np.argsort(at[side], kind="stable")]
         left += [order[len(order) // 2 :], order[: len(order) // 2]]
     return done
 
 
 def halo(queries: Floats, places: Floats, by_east: Rows, reach: float) -> Rows:
-    """Rows of places (n, 2) within reach of the box around some queries, ascending. by_east: all, sorted by easting."""
+    """Numbers of places (2, n) within reach of the box around some queries, ascending. by_east: all, by easting."""
     wide = reach * (1.0 + 1e-9) + 1e-6
-    low, high = queries.min(axis=0) - wide, queries.max(axis=0) + wide
-    east = places[by_east, 0]
+    low, high = queries.min(axis=1) - wide, queries.max(axis=1) + wide
+    east = places[0, by_east]
     strip = by_east[np.searchsorted(east, low[0]) : np.searchsorted(east, high[0], side="right")]
-    inside = (places[strip, 1] >= low[1]) & (places[strip, 1] <= high[1])
+    inside = (places[1, strip] >= low[1]) & (places[1, strip] <= high[1])
     return np.sort(strip[inside])
 
 
@@ -105,7 +105,7 @@ _Made = tuple[NDArray[np.int64], NDArray[Any]]  # pairs a row, and the pairs
 def _label_tile(job: tuple[Floats, Floats, Rows], rule: ground.PairRule) -> _Made:
     queries, places, near = job
     if not len(near):
-        return np.zeros(len(queries), np.int64), np.zeros(0, PAIR)
+        return np.zeros(queries.shape[1], np.int64), np.zeros(0, PAIR)
     blocks = list(ground.blocks_of_rows(queries, places, rule, ground.BLOCK_PAIRS, 1, None))
     counts, columns, similarity = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
     return counts, _pairs(near[columns], similarity)
