@@ -70,9 +70,8 @@ def joined_cluster(address: str) -> Iterator[Cluster]:
     if ray.is_initialized():
         yield Cluster(ray)
         return
-    with redirect_stdout(
-        sys.stderr
-    ):  # Ray tells of workers that died on standard output, where a result may go
+    # Ray tells of workers that died on standard output, where a result may go
+    with redirect_stdout(sys.stderr):
         _join(ray, address)
         try:
             yield Cluster(ray)
@@ -89,9 +88,13 @@ def _join(ray: Any, address: str) -> None:
         with _no_stderr():  # its core greets there
             ray.init(address=address, **alone, **quiet)
     except ConnectionError:
-        where = "on this machine" if address == "auto" else f"at {address}"
+        if address != "auto":  # something answers there
+            raise InputError(
+                f"`ray={address}`: no Ray cluster lets us in there; if it asks for a token, as Ray does by default since"
+                " 2.60 or so, set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN to what ray get-auth-token prints on its head"
+            ) from None
         raise InputError(
-            f"`ray={address}`: no Ray cluster runs {where}; start one with ray start --head, or use `ray=local`"
+            "`ray=auto`: no Ray cluster runs on this machine; start one with ray start --head, or use `ray=local`"
         ) from None
     except (
         RuntimeError,

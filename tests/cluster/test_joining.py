@@ -31,6 +31,20 @@ def test_nothing_at_an_address():
         refuses(address, f"`ray={address}`: nothing answers there .*ray start --head")
 
 
+def test_a_cluster_that_asks_for_a_token(monkeypatch):
+    import ray
+
+    def refuse(**_):
+        raise ConnectionError("Failed to connect to Ray cluster")
+
+    monkeypatch.setattr(ray, "init", refuse)
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        refuses(
+            f"127.0.0.1:{head.getsockname()[1]}",
+            "lets us in there; if it asks for a token, .* RAY_AUTH_MODE=token",
+        )
+
+
 def test_no_cluster_on_this_machine(monkeypatch, tmp_path):
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     monkeypatch.delenv("RAY_ADDRESS", raising=False)

@@ -160,7 +160,7 @@ def test_labels_of_a_scene_are_the_same(nodes, tmp_path, monkeypatch):
     cloud = PointCloud(dice.uniform((-2, -1, 1), (4, 1, 4), (500, 3)))
     table = {
         "image": [f"{i}.jpg" for i in range(8)],
-        "tx": np.arange(8) * 0.3,
+        "tx": np.arange(8) * 1.0,
         "easting": 0.0,
         "northing": 0.0,
     }
