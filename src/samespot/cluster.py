@@ -90,8 +90,8 @@ def _join(ray: Any, address: str) -> None:
     except ConnectionError:
         if address != "auto":  # something answers there
             raise InputError(
-                f"`ray={address}`: no Ray cluster lets us in there; if it asks for a token, as Ray does by default since"
-                " 2.60 or so, set RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN to what ray get-auth-token prints on its head"
+                f"`ray={address}`: no Ray cluster lets us in there; if it asks for a token, as newer ones do, set"
+                " RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN to what ray get-auth-token prints on its head"
             ) from None
         raise InputError(
             "`ray=auto`: no Ray cluster runs on this machine; start one with ray start --head, or use `ray=local`"
