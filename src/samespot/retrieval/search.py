@@ -173,7 +173,7 @@ def _driver_there() -> bool:
 def _pick_engine(name: EngineName, device: str, excluded: Exclusion | None) -> Engine:
     check_choice("engine", name, get_args(EngineName))
     if name == "auto":
-        # faiss-cpu's wheel brings a BLAS of its own, which benchmarks/search.py finds several times slower than numpy's
+        # block by block, as a map on disk is searched, faiss takes several times as long (benchmarks/search.py)
         name = "numpy" if device == "cpu" else "torch"
     if name != "torch" and device != "cpu":
         raise InputError(f"`engine={name}` works on the CPU, not on {device}; use `engine=auto`")

@@ -23,6 +23,7 @@ from samespot.retrieval.engines.heap import keep_smallest, sort_heap
 FEW = 4  # queries up to which this is faster than matrix products
 # sums in any order, which the bound on scores allows for (`score_error`); NaN and inf are left as they are
 _ANY_ORDER = {"reassoc", "contract", "nsz"}
+_WORTH_A_THREAD = 4096  # rows; waking one takes about as long
 _LOST = 1e-30  # a row whose square is smaller may be all zero, which is no image
 
 
@@ -42,7 +43,9 @@ class Scan:
     ) -> list[tuple[NDArray[np.float32], NDArray[np.int64], int, float]] | None:
         """One list for each run of the block's rows: (q, count) smallest scores, ascending, their rows, how many rows
         the run has and the largest of their squared lengths. None: there is a row that is not finite."""
-        spans = np.linspace(0, len(block), self._threads + 1).astype(int).tolist()
+        # more runs than threads, so that one that is held up leaves the rest to the others
+        count_runs = max(1, min(4 * self._threads, len(block) // _WORTH_A_THREAD))
+        spans = np.linspace(0, len(block), count_runs + 1).astype(int).tolist()
         runs = [(a, b) for a, b in pairwise(spans) if a < b]
         bits = block.view(np.uint16) if block.dtype == np.float16 else block
         twice = 2 * queries
