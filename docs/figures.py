@@ -309,7 +309,9 @@ def planet() -> Path:
             rows = list(found["check"][name]["rows"].values())[:5]  # the others are those that it misses
             photos = [row["photos"] for row in rows]
             for k, style in ((1, "-"), (5, "--")):
-                check.plot(photos, [row[f"pareto R@{k}"] for row in rows], style, color=colour, linewidth=1.5)
+                check.plot(
+                    photos, [row[f"simulated R@{k}"] for row in rows], style, color=colour, linewidth=1.5
+                )
                 label = f"{name}, R@{k}" if k == 1 else f"R@{k}"
                 check.plot(
                     photos,
@@ -321,7 +323,7 @@ def planet() -> Path:
                 )
             sizes = [float(size) for size in found["grown"][name]]
             for word, style in (("anywhere", "-"), ("within 1 km", "--")):
-                rows = [row[f"R@1 {word}, pareto"] for row in found["grown"][name].values()]
+                rows = [row[f"R@1 {word}, simulated"] for row in found["grown"][name].values()]
                 value, low, high = np.array(rows).T
                 grown.plot(sizes, value, style, color=colour, linewidth=2, label=f"{name}, {word}")
                 grown.fill_between(sizes, low, high, color=colour, alpha=0.15, linewidth=0)
