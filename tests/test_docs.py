@@ -84,7 +84,7 @@ def write_photos(folder):
     """Photos of a walk back and forth along 250 m of street, with GPS, compass and time."""
     folder.mkdir()
     rng = np.random.default_rng(0)
-    for i in range(80):
+    for i in range(40):
         east, north = 250 * rng.uniform(), 20 * rng.uniform()
         exif = Image.Exif()
         exif[0x8825] = {1: "N", 2: (53.0, 13.0, 12.0 + north / 30.9), 3: "E", 4: (6.0, 34.0, east / 18.5),
