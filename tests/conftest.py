@@ -12,8 +12,38 @@ from hypothesis import settings
 from PIL import Image
 from scipy.io import savemat
 
+from tests.warm import keep_threads
+
 settings.register_profile("samespot", deadline=None, max_examples=200)
 settings.load_profile("samespot")
+
+
+# Files that take longest, first to last: a process that gets one of them at the end works on while the others rest.
+LONGEST = (
+    "test_docs.py",
+    "test_wheel.py",
+    "figures/test_report_page.py",
+    "service/test_page.py",
+    "test_demo.py",
+    "maps/test_folder.py",
+    "service/test_fuzz.py",
+    "service/test_server.py",
+    "training/test_processes.py",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    order = {here / name: at for at, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: order.get(item.path, len(LONGEST)))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def threads_as_asked() -> None:
+    """`make test` asks for one thread in each process, but the first parallel kernel of numba gives torch as many as
+    there are cores: both count by the same OpenMP. Two teams that wait for each other took ten times as long."""
+    if "OMP_NUM_THREADS" in os.environ:
+        keep_threads()
 
 
 @pytest.fixture(scope="session")

@@ -4,8 +4,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 import tempfile
 import textwrap
 from pathlib import Path
@@ -18,6 +16,7 @@ from samespot.maps import build, folder
 from samespot.maps.build import update_map
 from samespot.maps.folder import open_generation
 from samespot.maps.own_model import load_own
+from tests import warm
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.usefixtures("quick")
@@ -124,26 +123,20 @@ def test_a_generation_that_is_replaced_while_it_is_opened(made, street, net, mon
 
 def test_a_second_writer_is_refused_and_a_dead_one_holds_nothing(made, street, net):
     photos = street(6)
-    holder = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(f"""
-            import time
-            from pathlib import Path
-            from samespot.files import locked
-            with locked(Path({str(made)!r}), "a map"):
-                print("held", flush=True)
-                time.sleep(60)
-        """)],
-        stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
-    )  # fmt: skip
-    try:
+    code = textwrap.dedent("""
+        import sys, time
+        from pathlib import Path
+        from samespot.files import locked
+        with locked(Path(sys.argv[1]), "a map"):
+            print("held", flush=True)
+            time.sleep(60)
+    """)
+    with warm.Popen(["-c", code, made]) as holder:
         assert holder.stdout.readline() == "held\n"
         with pytest.raises(InputError, match="another process is writing a map there"):
             update_map(photos, made, model=net)
         assert len(open_generation(made)) == 5  # readers do not wait
-    finally:
         holder.send_signal(signal.SIGKILL)
-        holder.wait()
-        holder.stdout.close()
     assert len(update_map(photos, made, model=net).generation) == 6
 
 
@@ -338,12 +331,7 @@ except InputError as error:
 
 
 def in_a_process(*words):
-    done = subprocess.run(
-        [sys.executable, "-c", LIMITED, *map(str, words)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"},
-    )
+    done = warm.run(["-c", LIMITED, *words])
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -384,18 +372,8 @@ def test_a_map_that_may_only_be_read(shoot, net):
 
 def test_killed_at_random_moments(tmp_path):
     """Forty kills; `python -m tests.maps.kills 300` does more."""
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.maps.kills", "40", "5"],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={
-            **os.environ,
-            "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}",
-            "OMP_NUM_THREADS": "1",
-            "TMPDIR": str(tmp_path),
-        },
-    )
+    words = ["-m", "tests.maps.kills", 40, 5]
+    done = warm.run(words, cwd=ROOT, env={"TMPDIR": str(tmp_path)}, forks=True)
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout)
     assert seen["killed"] == 40
@@ -424,10 +402,7 @@ def test_a_reader_never_falls_while_generations_come_and_go(made, street, net):
             os.utime(path, (i + 1, i + 1))
             build.update_map(photos, sys.argv[2], model=net, verify=False)
     """)
-    writer = subprocess.Popen(
-        [sys.executable, "-c", code, str(photos), str(made), str(model)],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"},
-    )
+    writer = warm.Popen(["-c", code, photos, made, model])
     seen, opened = set(), 0
     while writer.poll() is None:
         generation = open_generation(made)
@@ -436,7 +411,7 @@ def test_a_reader_never_falls_while_generations_come_and_go(made, street, net):
         assert all(generation.thumbnail(row)[:2] == b"\xff\xd8" for row in range(5))
         seen.add(generation.number)
         opened += 1
-    assert writer.returncode == 0
+    assert writer.returncode == 0, writer.stderr.read()
     assert open_generation(made).number == 13
     assert len(seen) > 1
     assert opened > 20

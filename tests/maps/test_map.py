@@ -2,8 +2,6 @@
 
 import io
 import json
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -18,6 +16,7 @@ from samespot.maps.map import Map, open_map
 from samespot.maps.questions import Question
 from samespot.maps.trust import Trust
 from samespot.places.table import Places
+from tests import warm
 from tests.maps.test_trust import questions
 
 SCENES, VIEWS = 12, 3
@@ -203,18 +202,14 @@ def test_several_threads_may_ask(real):
     assert together == [fresh.locate(photo) for photo in photos]
 
 
-def run(*words, given=None):
-    command = [sys.executable, "-m", "samespot", *map(str, words)]
-    return subprocess.run(command, input=given, capture_output=True, check=False)
-
-
 def test_the_command_answers_about_a_photo_from_standard_input(real):
-    done = run("locate", real / "map", "-", "--json", "-", given=(real / "query06.png").read_bytes())
-    assert done.returncode == 0, done.stderr.decode()
+    words = ["-m", "samespot", "locate", real / "map", "-", "--json", "-"]
+    done = warm.run(words, given=(real / "query06.png").read_bytes())
+    assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert told["found"] == 1
     assert round(told["answers"][0]["position"]["easting"] / SIDE) == 6
-    assert b"within 15 m with a probability of" in done.stderr
+    assert "within 15 m with a probability of" in done.stderr
 
 
 def test_the_command_refuses_in_one_line(real, tmp_path, samespot):
@@ -234,9 +229,9 @@ def test_the_command_refuses_in_one_line(real, tmp_path, samespot):
         lines = told.strip().splitlines()
         assert len(lines) == 1, lines
         assert said in lines[0], lines
-    done = run("locate", real / "map", "-")
+    done = warm.run(["-m", "samespot", "locate", real / "map", "-"])
     assert done.returncode == 2
-    assert b"standard input: there is nothing in it" in done.stderr
+    assert "standard input: there is nothing in it" in done.stderr
 
 
 def test_a_table_of_answers_has_every_photo(real, tmp_path, there):

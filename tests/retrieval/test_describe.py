@@ -21,6 +21,7 @@ from samespot.places.table import Places
 from samespot.retrieval import describe as module
 from samespot.retrieval.describe import blocks_left, describe
 from samespot.retrieval.descriptors import Descriptors
+from tests import warm
 
 BATCH = 4
 COUNT = 14  # three blocks and a half
@@ -150,10 +151,9 @@ describe(net, places, given["out"], batch_size=4, device="cpu", workers=2, on_ba
 """
 
 
-def run(script, given, folder, *launcher):
+def run(script, given, folder):
     (folder / "script.py").write_text(script)
-    command = [sys.executable, *launcher, str(folder / "script.py"), json.dumps(given)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    return warm.run([folder / "script.py", json.dumps(given)], timeout=120)
 
 
 def saved(net, places, folder):
@@ -334,9 +334,11 @@ def test_two_processes_give_what_one_gives(net, places, tmp_path):
     (places.root / "6-0.jpg").write_bytes(b"")
     one = on_cpu(net, places, on_bad_image="skip")
     # torchrun finds a free port by itself: one that is looked for here may be taken before it starts
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
     given = {**saved(net, places, tmp_path), "out": str(tmp_path / "d")}
-    done = run(BOTH, given, tmp_path, *launcher)
+    (tmp_path / "both.py").write_text(BOTH)
+    words = [*launcher, str(tmp_path / "both.py"), json.dumps(given)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr[-3000:]
     found = Descriptors.open(tmp_path / "d")
     assert bits(found) == bits(one)

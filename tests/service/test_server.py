@@ -1,7 +1,6 @@
 """The whole thing as a process: started, asked, stopped, killed."""
 
 import json
-import os
 import re
 import signal
 import socket
@@ -14,33 +13,21 @@ import urllib.request
 import pytest
 
 from samespot.maps.map import open_map
+from tests import warm
 
 
 @pytest.fixture
 def started(street):
-    """Starts `samespot serve` with these options; the process and its address."""
+    """Starts `samespot serve`, by itself or with all imports behind it; the process and its address."""
     running = []
 
-    def start(*options):
-        words = [
-            sys.executable,
-            "-m",
-            "samespot",
-            "serve",
-            str(street / "map"),
-            "--port",
-            "0",
-            "--log",
-            "json",
-            *options,
-        ]
-        process = subprocess.Popen(
-            words,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )
+    def start(by_itself=False):
+        words = ["-m", "samespot", "serve", str(street / "map"), "--port", "0", "--log", "json"]
+        if by_itself:
+            pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+            process = subprocess.Popen([sys.executable, *words], **pipes)
+        else:
+            process = warm.Popen(words)
         running.append(process)
         line = next(one for one in process.stdout if "http://" in one)
         return process, re.search(r"http://\S+?(?=/)", line)[0]
@@ -58,7 +45,7 @@ def ask(address, encoded):
 
 
 def test_what_is_in_work_is_finished_before_it_stops(started, photo):
-    process, address = started()
+    process, address = started(by_itself=True)
     assert ask(address, photo(3))["found"]
     answers = []
     threads = [threading.Thread(target=lambda: answers.append(ask(address, photo(4)))) for _ in range(4)]

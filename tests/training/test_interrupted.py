@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
@@ -16,9 +14,11 @@ from samespot.training.gradient import Learner
 from samespot.training.logbook import read_metrics
 from samespot.training.loop import train_network
 from samespot.training.stopping import TrainingStopped
+from tests import warm
 
 SLOW_RUN = """
 import json, sys, time
+import torch
 from samespot.overlap.labels import PairLabels
 from samespot.places.table import Places
 from samespot.training.gradient import Learner
@@ -26,6 +26,7 @@ from samespot.training.options import TrainingOptions
 from samespot.training.sets import LabelledSet
 from samespot.training.loop import train_network
 given = json.loads(sys.argv[1])
+torch.set_num_threads(given["threads"])
 table = Places.read(given["places"])
 street = LabelledSet(table, table, PairLabels.open(given["labels"]))
 quick = Learner.backward
@@ -47,13 +48,8 @@ def start_run(options, photo_set, folder, run):
         "run": str(run),
     }
     # as many threads as here: the order of a sum, and so its last bit, may depend on their number
-    threads = {"OMP_NUM_THREADS": str(torch.get_num_threads())}
-    return subprocess.Popen(
-        [sys.executable, "-c", SLOW_RUN, json.dumps(given)],
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, **threads},
-    )
+    given["threads"] = torch.get_num_threads()
+    return warm.Popen(["-c", SLOW_RUN, json.dumps(given)])
 
 
 def wait_for_step(process, run, step):

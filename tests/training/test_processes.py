@@ -1,8 +1,6 @@
 """Two processes that share each batch learn what one process learns from it."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -13,6 +11,7 @@ from samespot.training.checkpoints import Checkpoints
 from samespot.training.logbook import read_metrics
 from samespot.training.loop import train_network
 from samespot.training.validation import Validation
+from tests import warm
 
 BOTH = """
 import json, sys
@@ -62,11 +61,7 @@ except TrainingStopped as error:
 def run_twice(script, given, folder):
     """Let two processes run a script."""
     (folder / "both.py").write_text(script)
-    # torchrun finds a free port by itself: one that is looked for here may be taken before it starts
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
-    done = subprocess.run(
-        [*launcher, str(folder / "both.py"), json.dumps(given)], capture_output=True, text=True, timeout=300
-    )
+    done = warm.twice(folder / "both.py", json.dumps(given))
     assert done.returncode == 0, done.stderr[-3000:]
 
 

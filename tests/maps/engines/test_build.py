@@ -2,8 +2,6 @@
 
 import json
 import signal
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -13,6 +11,7 @@ from samespot.maps import build
 from samespot.maps.build import update_map
 from samespot.maps.folder import open_generation, read_meta
 from samespot.maps.map import open_map
+from tests import warm
 from tests.maps.conftest import FirstPixels
 
 pytestmark = pytest.mark.usefixtures("quick", "asked_with_pixels")
@@ -139,13 +138,13 @@ build.update_map(None, out, device="cpu", engine="milvus", uri=uri)
 
 
 def test_a_kill_between_load_and_switch_leaves_the_old_map(street, model, tmp_path, monkeypatch):
-    """In a process of its own: Milvus Lite has threads, which a fork would lose."""
+    """In a process of its own, forked before Milvus Lite has threads, which a fork would lose."""
     pytest.importorskip("milvus_lite", reason="needs samespot[milvus]")
     photos, out, uri = street(12), tmp_path / "map", str(tmp_path / "vectors.db")
     update_map(photos, out, model=model, device="cpu", verify=False)
     expected = answers(out, photos)
-    words = [sys.executable, "-c", KILLED, out, uri, tmp_path / "loaded"]
-    assert subprocess.run(words, timeout=120).returncode == -signal.SIGKILL
+    done = warm.run(["-c", KILLED, out, uri, tmp_path / "loaded"], timeout=120)
+    assert done.returncode == -signal.SIGKILL, done.stderr
     assert open_generation(out).number == 1
     assert answers(out, photos) == expected
     sent = []
