@@ -2,12 +2,14 @@
 
 import json
 import re
+from functools import partial
 
 import numpy as np
 import pytest
 
 from samespot.demo import RECIPES, demo_options, labelled, run_demo, training_photos, whitened_sizes
 from samespot.evaluation.results import Evaluation
+from samespot.maps import build
 from samespot.maps.map import open_map
 from samespot.places.table import Places
 
@@ -20,7 +22,7 @@ class StoppedError(Exception):
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):
-    """Stopped as the second training begins, and called again."""
+    """Stopped as the second training begins, and called again; its map asks itself about few photos."""
     out = tmp_path_factory.mktemp("demo")
     seen = []
 
@@ -33,7 +35,9 @@ def demo(tmp_path_factory):
         run_demo(out, stage=stop_at_the_second, **SMALL)
     kept = {path: path.read_bytes() for path in (out / "graded" / "last").glob("*.safetensors")}
     photos = {path: path.stat().st_mtime_ns for path in (out / "town" / "photos").rglob("*.jpg")}
-    return out, run_demo(out, **SMALL), kept, photos
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(build, "calibrate", partial(build.calibrate, questions=8))
+        return out, run_demo(out, **SMALL), kept, photos
 
 
 def test_a_stopped_demo_goes_on_where_it_was(demo):

@@ -2,6 +2,7 @@
 
 import math
 import re
+from contextlib import contextmanager
 from io import BytesIO
 
 import numpy as np
@@ -25,8 +26,8 @@ def report(two_runs, tmp_path_factory):
     )
 
 
-@pytest.fixture
-def opened(browser, report):
+@contextmanager
+def opening(browser, report):
     """Opens the report; whatever it complains of or asks the network for fails the test."""
     contexts, trouble = [], []
 
@@ -50,6 +51,19 @@ def opened(browser, report):
     for context in contexts:
         context.close()
     assert trouble == []
+
+
+@pytest.fixture
+def opened(browser, report):
+    with opening(browser, report) as open_at:
+        yield open_at
+
+
+@pytest.fixture(scope="module")
+def drawing(browser, report):
+    """One page for all who draw a small map anew."""
+    with opening(browser, report) as open_at:
+        yield open_at()
 
 
 def until(page, expression):
@@ -153,14 +167,13 @@ def test_on_paper_tables_are_whole_and_what_can_be_opened_is_open(opened):
 
 
 @pytest.mark.parametrize("corner", [(-1, -1), (1, -1), (-1, 1), (1, 1)])
-def test_the_scale_of_a_small_map_is_in_a_corner_without_a_camera(opened, corner):
-    page = opened()
+def test_the_scale_of_a_small_map_is_in_a_corner_without_a_camera(drawing, corner):
     towards = math.degrees(math.atan2(*corner))  # each looks at the other, so both stand in a corner
     cameras = [
         [0, 0, towards, 20, "", "ink"],
         [50 * corner[0], 50 * corner[1], towards + 180, 20, "a1", "right"],
     ]
-    scale, dots = page.evaluate(
+    scale, dots = drawing.evaluate(
         """(cameras) => {
             const svg = document.querySelector(".sector-map");
             sectorMap.draw(svg, cameras, 30);
@@ -184,9 +197,8 @@ CAMERAS = [
 
 
 @pytest.mark.parametrize("cameras", CAMERAS)
-def test_labels_of_a_small_map_do_not_cover_each_other_and_are_inside(opened, cameras):
-    page = opened()
-    boxes = page.evaluate(
+def test_labels_of_a_small_map_do_not_cover_each_other_and_are_inside(drawing, cameras):
+    boxes = drawing.evaluate(
         """(cameras) => {
             const svg = document.querySelector(".sector-map");
             sectorMap.draw(svg, cameras, 30);
