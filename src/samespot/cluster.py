@@ -27,11 +27,13 @@ from samespot.options import Options, option
 
 RETRIES = 5  # of work whose worker or node died; more deaths than that are the work's own doing
 AHEAD = 2  # jobs given out per core, so that none waits for the next
+FARTHEST = 8  # times as many may be begun beyond one that is not done
 CORES_EACH = 4  # of a worker that holds a network on processors: one a core would hold a network each
 PATIENCE = 120.0  # [s] for a node to answer
 KNOCK = 5.0  # [s] for an address to answer
 SAMPLES = 8  # photos that every node must see
 RESUMES = "the same command again resumes where it left off"
+_ALL_GPUS = "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES"
 _HOST_PORT = re.compile(r"(?:[\w.-]+|\[[\da-fA-F:]+\]):\d{1,5}")
 
 
@@ -100,7 +102,7 @@ def _join(ray: Any, address: str) -> None:
         RuntimeError,
         ValueError,
         OSError,
-    ) as error:  # versions of Ray and Python that differ come as RuntimeError
+    ) as error:  # of the first kind: other versions of Ray and Python
         raise InputError(f"`ray={address}`: {_versions(str(error)) or _first_line(error)}") from None
 
 
@@ -185,13 +187,13 @@ class Cluster:
         """
         with one_line(self._ray):
             held = [self._ray.put(one) for one in shared]
-            yield from self._done(work, ((job, *held) for job in jobs), 1, False, lambda: self.cores)
+            yield from self._done(self._task(work, 1), ((job, *held) for job in jobs), lambda: self.cores)
 
     def through(
         self, worker: Callable[..., Any], made_with: Sequence[Any], spans: Sequence[Any], *, gpu: bool = False
-    ) -> Iterator[tuple[int, Any]]:
-        """`worker(*made_with)(span)` of every span, likewise. A process makes its worker once, and keeps it: a network,
-        for example. gpu: each has one.
+    ) -> Iterator[Any]:
+        """`worker(*made_with)(span)` of every span, likewise, but in order. A process makes its worker once, and keeps
+        it: a network, for example. gpu: each has one, `own_gpu`.
 
         Not by actors of Ray Data: it gives out again for ever what kills its worker, and six empty spans take it ten
         seconds; these take half a second.
@@ -200,24 +202,35 @@ class Cluster:
             # in a list, so that Ray does not fetch it for each span
             held = [self._ray.put((worker, tuple(made_with)))]
             name = uuid.uuid4().hex
+            run = self._task(_by_held, self.cores_each(gpu), gpu)
             jobs = ((span, name, held) for span in spans)
-            yield from self._done(_by_held, jobs, self.cores_each(gpu), gpu, lambda: self.workers(gpu))
+            early, turn = dict[int, Any](), 0
+            for number, one in self._done(run, jobs, lambda: self.workers(gpu)):
+                early[number] = one
+                while turn in early:
+                    yield early.pop(turn)
+                    turn += 1
+
+    def _task(self, work: Callable[..., Any], cores: int, gpu: bool = False) -> Any:
+        how: dict[str, Any] = {"num_cpus": cores, "max_retries": RETRIES}
+        if gpu:
+            # a process is kept for many calls, and may get another GPU for the next: it must see all of them
+            how |= {"num_gpus": 1, "max_calls": 0, "runtime_env": {"env_vars": {_ALL_GPUS: "1"}}}
+        return self._ray.remote(**how)(work)
 
     def _done(
-        self,
-        work: Callable[..., Any],
-        jobs: Iterator[tuple[Any, ...]],
-        cores: int,
-        gpu: bool,
-        at_once: Callable[[], int],
+        self, run: Any, jobs: Iterator[tuple[Any, ...]], at_once: Callable[[], int]
     ) -> Iterator[tuple[int, Any]]:
-        ray, left, waiting = self._ray, enumerate(jobs), dict[Any, int]()
-        # Ray ends a process that has used a GPU after one call, unless it is told not to
-        run = ray.remote(num_cpus=cores, num_gpus=int(gpu), max_retries=RETRIES, max_calls=0)(work)
+        """Numbers and results as they come. None is begun that is far ahead of one that is not done: results may wait
+        for their turn in memory."""
+        ray, left, waiting, begun = self._ray, enumerate(jobs), dict[Any, int](), 0
         while True:
-            room = max(0, AHEAD * at_once() - len(waiting))  # nodes come and go
+            most = AHEAD * at_once()  # nodes come and go
+            oldest = min(waiting.values(), default=begun)
+            room = max(0, min(most - len(waiting), oldest + FARTHEST * most - begun))
             for number, job in islice(left, room):
                 waiting[run.remote(*job)] = number
+                begun = number + 1
             if not waiting:
                 return
             (done,), _ = ray.wait(list(waiting))
@@ -234,27 +247,31 @@ class Cluster:
         return max(1, min([CORES_EACH, *(cores for cores in able if cores)]))
 
 
-def in_order(done: Iterator[tuple[int, Any]]) -> Iterator[Any]:
-    """Results by their numbers from 0 on; those that come early are kept until it is their turn."""
-    early, turn = dict[int, Any](), 0
-    for number, one in done:
-        early[number] = one
-        while turn in early:
-            yield early.pop(turn)
-            turn += 1
-
-
-_HELD: dict[str, Any] = {}  # by a process of a node: the worker it made, by name
+_HELD: dict[tuple[str, int], Any] = {}  # by a process of a node: the worker it made, by name and GPU
 
 
 def _by_held(span: Any, name: str, held: list[Any]) -> Any:
-    if name not in _HELD:
+    key = name, own_gpu()
+    if key not in _HELD:
         import ray
 
         worker, made_with = ray.get(held[0])
         _HELD.clear()  # one at a time: they are large
-        _HELD[name] = worker(*made_with)
-    return _HELD[name](span)
+        _HELD[key] = worker(*made_with)
+    return _HELD[key](span)
+
+
+def own_gpu() -> int:
+    """The GPU that Ray gives the work that runs just now, by the number that torch knows it by; -1: none."""
+    import ray
+
+    given = ray.get_gpu_ids()
+    if not given:
+        return -1
+    if not os.environ.get(_ALL_GPUS):
+        return 0  # the process sees no other
+    seen = os.environ.get("CUDA_VISIBLE_DEVICES")
+    return seen.split(",").index(str(given[0])) if seen else int(given[0])
 
 
 # ---- what nodes have ----

@@ -23,7 +23,7 @@ import torch
 from numpy.typing import NDArray
 
 import samespot
-from samespot.cluster import Cluster, in_order, joined_cluster, refuse_unseen, sample_of
+from samespot.cluster import Cluster, joined_cluster, refuse_unseen, sample_of
 from samespot.devices import device_named, one_torch_thread
 from samespot.errors import InputError
 from samespot.maps import folder as files
@@ -70,6 +70,7 @@ from samespot.retrieval.describe import (
     Span,
     blocks_left,
     describer_for,
+    device_of_worker,
     on_nodes,
     spans_of,
     trunk_where_it_pays,
@@ -505,7 +506,7 @@ def _made_on_nodes(cluster: Cluster, work: _Work, paths: Sequence[Path]) -> Iter
     # batches are cut as one process cuts them
     spans = spans_of(blocks_left(len(photos), on.batch_size), photos, cluster.workers(gpu))
     made_with = on, trunk, work.net, settings, sample_of(photos), cluster.cores_each(gpu)
-    return in_order(cluster.through(_NodeLooker, made_with, spans, gpu=gpu))
+    return cluster.through(_NodeLooker, made_with, spans, gpu=gpu)
 
 
 class _NodeLooker:
@@ -522,10 +523,9 @@ class _NodeLooker:
     ) -> None:
         refuse_unseen(samples)
         torch.set_num_threads(cores)
-        settings = settings.with_changes(device=on.device, workers=settings.workers or cores)
-        describer = Describer(
-            net, torch.device(on.device), on.precision, batch_size=on.batch_size, trunk=trunk
-        )
+        device = device_of_worker(on.device)
+        settings = settings.with_changes(device=device, workers=settings.workers or cores)
+        describer = Describer(net, torch.device(device), on.precision, batch_size=on.batch_size, trunk=trunk)
         self._look = PhotoLooker(describer, net, settings, _verifier(settings))
 
     def __call__(self, span: Span) -> list[Seen]:

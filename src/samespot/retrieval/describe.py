@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from samespot.cluster import Cluster, joined_cluster, refuse_unseen, sample_of
+from samespot.cluster import Cluster, joined_cluster, own_gpu, refuse_unseen, sample_of
 from samespot.devices import (
     Processes,
     device_named,
@@ -151,7 +151,7 @@ def on_nodes(cluster: Cluster, asked: DescribeOptions, precision: str) -> OnDevi
     if gpu and not cluster.gpus:
         raise InputError(f"`device={asked.device}`: no node of the cluster has a GPU; use `device=cpu`")
     there = asked.with_changes(device="cuda" if gpu else "cpu", ray=None)
-    ((_, on),) = cluster.through(_Asking, (precision,), [there], gpu=gpu)
+    (on,) = cluster.through(_Asking, (precision,), [there], gpu=gpu)
     return on  # type: ignore[no-any-return]
 
 
@@ -162,7 +162,13 @@ class _Asking:
         self._precision = precision
 
     def __call__(self, asked: DescribeOptions) -> OnDevice:
-        return on_device(asked, self._precision)
+        on = on_device(asked.with_changes(device=device_of_worker(asked.device)), self._precision)
+        return replace(on, device=asked.device)
+
+
+def device_of_worker(device: str) -> str:
+    """On a node: the GPU that a worker was given, where the work is for GPUs."""
+    return f"cuda:{own_gpu()}" if device.startswith("cuda") else device
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,7 +309,7 @@ class _NodeDescriber:
             workers=filling.asked.workers or (None if "cuda" in filling.device else cores)
         )
         self._size = filling.size
-        self._filler = replace(filling, asked=asked).begin(images)
+        self._filler = replace(filling, asked=asked, device=device_of_worker(filling.device)).begin(images)
 
     def __call__(self, span: Span) -> tuple[int, NDArray[Any], dict[int, str]]:
         rows, blocks = _Gathered(), blocks_left(len(span.photos), self._size)
@@ -328,7 +334,7 @@ def _fill_on_nodes(
     found: dict[int, str] = {}
     store.open()
     try:
-        for _, (start, vectors, bad) in cluster.through(_NodeDescriber, made_with, spans, gpu=gpu):
+        for start, vectors, bad in cluster.through(_NodeDescriber, made_with, spans, gpu=gpu):
             store.write(start, vectors, bad)
             found |= bad
             tell(len(vectors))
