@@ -16,9 +16,9 @@ ORDER = (
         "progress",
         "files",
         "options",
-        "cluster",
         "devices",
         "photo_files",
+        "cluster",
         "arrays",
     ),  # what all rooms stand on
     "statistics",  # how sure a figure is

@@ -24,10 +24,11 @@ from typing import Any
 
 from samespot.errors import InputError
 from samespot.options import Options, option
+from samespot.photo_files import is_address
 
 RETRIES = 5  # of work whose worker or node died; more deaths than that are the work's own doing
 AHEAD = 2  # jobs given out per core, so that none waits for the next
-FARTHEST = 8  # times as many may be begun beyond one that is not done
+FARTHEST = 2  # times as many may be begun beyond one that is not done
 CORES_EACH = 4  # of a worker that holds a network on processors: one a core would hold a network each
 PATIENCE = 120.0  # [s] for a node to answer
 KNOCK = 5.0  # [s] for an address to answer
@@ -67,6 +68,7 @@ def joined_cluster(address: str) -> Iterator[Cluster]:
         raise InputError("`ray` and torchrun both share out the work; use one of them")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # what its core tells its own authors
+    os.environ.setdefault("RAY_task_oom_retries", str(RETRIES))  # else for ever
     import ray
 
     if ray.is_initialized():
@@ -76,7 +78,9 @@ def joined_cluster(address: str) -> Iterator[Cluster]:
     with redirect_stdout(sys.stderr):
         _join(ray, address)
         try:
-            yield Cluster(ray)
+            cluster = Cluster(ray)
+            cluster.check()
+            yield cluster
         finally:
             ray.shutdown()
 
@@ -173,7 +177,7 @@ class Cluster:
             try:
                 facts = self._ray.get(answer, timeout=PATIENCE)
             except self._ray.exceptions.GetTimeoutError:
-                raise InputError(f"node {name}: does not answer for {PATIENCE:g} s") from None
+                raise InputError(f"node {name}: did not answer within {PATIENCE:g} s") from None
             except self._ray.exceptions.RayError as error:
                 if _gone(error):
                     continue  # it left the cluster meanwhile
@@ -191,12 +195,12 @@ class Cluster:
 
     def through(
         self, worker: Callable[..., Any], made_with: Sequence[Any], spans: Sequence[Any], *, gpu: bool = False
-    ) -> Iterator[Any]:
-        """`worker(*made_with)(span)` of every span, likewise, but in order. A process makes its worker once, and keeps
-        it: a network, for example. gpu: each has one, `own_gpu`.
+    ) -> Iterator[tuple[int, Any]]:
+        """`worker(*made_with)(span)` of every span, likewise. A process makes its worker once, and keeps it: a network,
+        for example. gpu: each has one, `own_gpu`.
 
-        Not by actors of Ray Data: it gives out again for ever what kills its worker, and six empty spans take it ten
-        seconds; these take half a second.
+        Not by actors of Ray Data: it keeps retrying what kills its worker, and six empty spans take it ten seconds;
+        these take half a second.
         """
         with one_line(self._ray):
             # in a list, so that Ray does not fetch it for each span
@@ -204,12 +208,7 @@ class Cluster:
             name = uuid.uuid4().hex
             run = self._task(_by_held, self.cores_each(gpu), gpu)
             jobs = ((span, name, held) for span in spans)
-            early, turn = dict[int, Any](), 0
-            for number, one in self._done(run, jobs, lambda: self.workers(gpu)):
-                early[number] = one
-                while turn in early:
-                    yield early.pop(turn)
-                    turn += 1
+            yield from self._done(run, jobs, lambda: self.workers(gpu))
 
     def _task(self, work: Callable[..., Any], cores: int, gpu: bool = False) -> Any:
         how: dict[str, Any] = {"num_cpus": cores, "max_retries": RETRIES}
@@ -224,27 +223,49 @@ class Cluster:
         """Numbers and results as they come. None is begun that is far ahead of one that is not done: results may wait
         for their turn in memory."""
         ray, left, waiting, begun = self._ray, enumerate(jobs), dict[Any, int](), 0
-        while True:
-            most = AHEAD * at_once()  # nodes come and go
-            oldest = min(waiting.values(), default=begun)
-            room = max(0, min(most - len(waiting), oldest + FARTHEST * most - begun))
-            for number, job in islice(left, room):
-                waiting[run.remote(*job)] = number
-                begun = number + 1
-            if not waiting:
-                return
-            (done,), _ = ray.wait(list(waiting))
-            yield waiting.pop(done), ray.get(done)
+        try:
+            while True:
+                most = AHEAD * at_once()  # nodes come and go
+                oldest = min(waiting.values(), default=begun)
+                room = max(0, min(most - len(waiting), oldest + FARTHEST * most - begun))
+                for number, job in islice(left, room):
+                    waiting[run.remote(*job)] = number
+                    begun = number + 1
+                if not waiting:
+                    return
+                (done,), _ = ray.wait(list(waiting))
+                yield waiting.pop(done), ray.get(done)
+        finally:
+            for one in waiting:
+                ray.cancel(one)
 
     def workers(self, gpu: bool) -> int:
         """How many there is room for, of those that hold a network."""
-        return max(1, self.gpus if gpu else self.cores // self.cores_each(gpu))
+        each = self.cores_each(gpu)
+        return max(1, self.gpus if gpu else sum(cores // each for cores, _ in self._nodes()))
 
     def cores_each(self, gpu: bool) -> int:
-        """Of a worker that holds a network: so that it fits on the smallest node."""
-        nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
-        able = [int(one.get("CPU", 0)) for one in nodes if not gpu or one.get("GPU", 0)]
-        return max(1, min([CORES_EACH, *(cores for cores in able if cores)]))
+        """Of a worker that holds a network: beside a GPU so few that every GPU of its node gets one; else `CORES_EACH`,
+        or what the largest node has."""
+        nodes = self._nodes()
+        if gpu:
+            return min([CORES_EACH, *(cores // gpus for cores, gpus in nodes if gpus)])
+        return max(1, min(CORES_EACH, max((cores for cores, _ in nodes), default=1)))
+
+    def _nodes(self) -> list[tuple[int, int]]:
+        """Cores and GPUs of each node."""
+        there = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+        return [(int(one.get("CPU", 0)), int(one.get("GPU", 0))) for one in there]
+
+
+def in_order(done: Iterator[tuple[int, Any]]) -> Iterator[Any]:
+    """Results by their numbers; those that come early wait for their turn."""
+    early, turn = dict[int, Any](), 0
+    for number, one in done:
+        early[number] = one
+        while turn in early:
+            yield early.pop(turn)
+            turn += 1
 
 
 _HELD: dict[tuple[str, int], Any] = {}  # by a process of a node: the worker it made, by name and GPU
@@ -257,6 +278,8 @@ def _by_held(span: Any, name: str, held: list[Any]) -> Any:
 
         worker, made_with = ray.get(held[0])
         _HELD.clear()  # one at a time: they are large
+        if "torch" in sys.modules and key[1] >= 0:
+            sys.modules["torch"].cuda.empty_cache()  # of the GPU that it had before
         _HELD[key] = worker(*made_with)
     return _HELD[key](span)
 
@@ -280,7 +303,7 @@ def own_gpu() -> int:
 def sample_of(photos: Sequence[Path | str]) -> dict[str, int]:
     """Some of these files, from the first to the last, and their sizes; only those that this machine sees."""
     step = max(1, len(photos) // SAMPLES)
-    some = [os.path.abspath(one) for one in photos[::step] if "://" not in str(one)]
+    some = [os.path.abspath(one) for one in photos[::step] if not is_address(one)]
     return {path: os.path.getsize(path) for path in some if os.path.isfile(path)}
 
 
@@ -374,13 +397,11 @@ def _said(kinds: Any, error: Any) -> str:
         return str(causes[-1])
     for cause in causes:
         if isinstance(cause, kinds.OutOfDiskError) or getattr(cause, "errno", None) == 28:
-            return f"a node of the cluster has no room left on its disk; make room, and {RESUMES}"
+            return f"a node of the cluster is out of disk space; free some, and {RESUMES}"
         if isinstance(cause, kinds.OutOfMemoryError):
             return f"a node of the cluster ran out of memory {RETRIES} times; give nodes fewer cores, and {RESUMES}"
     if any(_gone(cause) for cause in causes):
-        return (
-            f"workers died again and again, {RETRIES} times at the same work; see Ray's logs, and {RESUMES}"
-        )
+        return f"the same work killed its worker {RETRIES} times; see Ray's logs, and {RESUMES}"
     return f"Ray: {_first_line(causes[-1])}; {RESUMES}"
 
 

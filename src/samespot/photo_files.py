@@ -24,6 +24,19 @@ INSTALL = "HEIC photos need the package pillow-heif: pip install pillow-heif"
 MOST_PIXELS = 178_956_970  # Pillow's limit; half a gigabyte when decoded
 MOST_MEGAPIXELS = 179  # the same, to be told
 MOST_BYTES = 1_000_000_000
+# of what a storage tells of a file: what changes when its content does
+_STATE = (
+    "size",
+    "ETag",
+    "etag",
+    "md5Hash",
+    "content_md5",
+    "mtime",
+    "LastModified",
+    "last_modified",
+    "updated",
+    "created",
+)
 _ADDRESS = re.compile(r"(?P<system>[A-Za-z][A-Za-z0-9+.-]+):/{1,2}")
 
 
@@ -41,6 +54,10 @@ def is_heic(name: str) -> bool:
     return name.lower().endswith(HEIC)
 
 
+class MissingPhotoError(InputError):
+    """There is no photo at an address, and the storage says so."""
+
+
 def is_address(name: object) -> bool:
     """Whether a photo is named by an address of fsspec, such as s3://bucket/photo.jpg, and not by a path."""
     return address_of(str(name)) is not None
@@ -56,7 +73,11 @@ def address_of(photo: str | Path) -> str | None:
 
 def photo_at(root: Path, name: str) -> Path:
     """Where a photo of a table is: below its root, or at its own address."""
-    return Path(name) if is_address(name) else root / name
+    if (address := address_of(name)) is None:
+        return root / name
+    if "//" in address.partition("://")[2] or "::" in address:  # would not outlive being a `Path`
+        raise InputError(f"{name}: addresses with // or :: in them are not understood; give a simple one")
+    return Path(name)
 
 
 def full_name(photo: Path | str) -> str:
@@ -73,7 +94,7 @@ def read_encoded(path: str | Path) -> bytes:
         if not stat.S_ISREG(facts.st_mode):
             raise InputError(f"{path}: is not a plain file; take it out of the table")
         if facts.st_size > MOST_BYTES:
-            raise InputError(f"{path}: {facts.st_size / 1e6:,.0f} MB are too many for a photo; shrink it")
+            raise InputError(f"{path}: {facts.st_size / 1e6:,.0f} MB is too large for a photo; shrink it")
         with open(path, "rb", buffering=0) as file:
             encoded: bytes = file.read()
     except OSError as error:
@@ -91,23 +112,28 @@ def _not_empty(encoded: bytes, path: str | Path) -> bytes:
 
 def _fetched(address: str) -> bytes:
     """The bytes of a photo at an address of fsspec."""
-    size = facts_at(address)[0]
-    if size > MOST_BYTES:
-        raise InputError(f"{address}: {size / 1e6:,.0f} MB are too many for a photo; shrink it")
     with _refused(address):
         system, path = _system(address)
+        size = _plain_facts(address, system.info(path)).get("size") or 0
+        if size > MOST_BYTES:
+            raise InputError(f"{address}: {size / 1e6:,.0f} MB is too large for a photo; shrink it")
         encoded: bytes = system.cat_file(path)
     return _not_empty(encoded, address)
 
 
-def facts_at(address: str) -> tuple[int, str]:
-    """Size of a photo at an address, and a word that changes when the photo does."""
+def state_at(address: str) -> str:
+    """The state of a photo at an address, to tell whether it changed: its size, and what the storage says of its
+    content or time. Web servers often say nothing more."""
     with _refused(address):
         system, path = _system(address_of(address) or address)
-        facts = system.info(path)
-        if facts.get("type") == "directory":
-            raise InputError(f"{address}: is a folder; take it out of the table")
-        return int(facts.get("size") or 0), str(system.ukey(path))
+        facts = _plain_facts(address, system.info(path))
+    return "\n".join(str(facts[name]) for name in _STATE if facts.get(name) is not None)
+
+
+def _plain_facts(address: str, facts: dict[str, Any]) -> dict[str, Any]:
+    if facts.get("type") == "directory":
+        raise InputError(f"{address}: is a folder; take it out of the table")
+    return facts
 
 
 def _system(address: str) -> tuple[Any, str]:
@@ -127,7 +153,7 @@ def _refused(address: str) -> Iterator[None]:
     except ImportError as error:  # fsspec says which package is needed
         raise InputError(f"{address}: {str(error).splitlines()[0]}") from None
     except FileNotFoundError:
-        raise InputError(f"{address}: no such photo; check the address") from None
+        raise MissingPhotoError(f"{address}: no such photo; check the address") from None
     except Exception as error:  # each kind of storage raises kinds of its own
         told = (str(error).strip() or type(error).__name__).splitlines()[0][:200]
         raise InputError(

@@ -45,9 +45,15 @@ def test_a_cluster_that_asks_for_a_token(monkeypatch):
         )
 
 
-def test_no_cluster_on_this_machine(monkeypatch, tmp_path):
-    monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+def test_no_cluster_on_this_machine(monkeypatch):
+    """As Ray says it. Not by Ray itself: it would find the cluster of the tests beside this one."""
+    import ray
+
+    def refuse(**asked):
+        assert asked["address"] == "auto"
+        raise ConnectionError("Could not find any running Ray instance.")
+
+    monkeypatch.setattr(ray, "init", refuse)
     refuses("auto", "`ray=auto`: no Ray cluster runs on this machine; start one")
 
 
@@ -95,6 +101,7 @@ def test_what_is_told_stays_out_of_a_result(monkeypatch):
 
     monkeypatch.setattr(ray, "init", lambda **_: print("news"))
     monkeypatch.setattr(ray, "shutdown", lambda: None)
+    monkeypatch.setattr(cluster.Cluster, "check", lambda self: None)
     before = sys.stdout
     with joined_cluster("local"):
         assert sys.stdout is sys.stderr

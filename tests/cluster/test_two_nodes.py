@@ -117,6 +117,7 @@ def test_labels_are_the_same_though_a_node_dies(nodes, tmp_path, monkeypatch):
     rule = Sectors()
     monkeypatch.setattr(tiles, "TILE", 100)
     monkeypatch.setattr(tiles, "ROWS", 256)  # rows of many tiles, in several goes
+    monkeypatch.setattr(tiles, "OPEN", 2)
     places = cameras(3000)
     queries = places.select(np.random.default_rng(1).permutation(3000)[:2000])
     expected = rule.label(queries, places, out=tmp_path / "one")
@@ -155,7 +156,7 @@ def test_finished_tiles_are_kept(nodes, tmp_path, monkeypatch):
 
 
 def test_labels_of_a_scene_are_the_same(nodes, tmp_path, monkeypatch):
-    monkeypatch.setattr(tiles, "TILE", 3)
+    monkeypatch.setattr(tiles, "RUN", 3)
     dice = np.random.default_rng(2)
     cloud = PointCloud(dice.uniform((-2, -1, 1), (4, 1, 4), (500, 3)))
     table = {
@@ -291,12 +292,12 @@ def fails(job):
 def test_work_that_kills_its_workers_or_fails_ends_in_one_line(nodes, monkeypatch):
     monkeypatch.setattr(module, "RETRIES", 1)
     with joined_cluster(nodes.address) as cluster:
-        with pytest.raises(InputError, match=r"no room left on its disk; .* resumes where it left off$"):
+        with pytest.raises(InputError, match=r"is out of disk space; .* resumes where it left off$"):
             list(cluster.each(fails, ["disk"]))
         with pytest.raises(InputError, match=r"^Ray: 'what'; the same command again"):
             list(cluster.each(fails, ["bug"]))
         with pytest.raises(
-            InputError, match=r"^workers died again and again, .* resumes where it left off$"
+            InputError, match=r"^the same work killed its worker .* resumes where it left off$"
         ) as died:
             list(cluster.through(Dies, (), ["photos"]))
         assert "\n" not in str(died.value)

@@ -81,6 +81,26 @@ def test_a_map_of_them_sees_what_changed_and_what_is_gone(photos, tmp_path, monk
     assert list(after.generation.places.table["image"]) == [one for one in addresses if "/2.png" not in one]
 
 
+def test_a_storage_that_does_not_answer_loses_no_photo(photos, tmp_path, monkeypatch):
+    root, addresses = photos
+    monkeypatch.setattr(build._Work, "_calibration", lambda self, generation: None)
+    how = {"device": "cpu", "verify": False, "whiten": "none", "dims": 4, "model": small()}
+    update_map(table(root, addresses), tmp_path / "map", **how)
+
+    def refuse(address):
+        raise ConnectionError("no route to host")
+
+    monkeypatch.setattr("fsspec.core.url_to_fs", refuse)
+    with pytest.raises(InputError, match=r"memory://.*cannot read the image \(no route to host\)"):
+        update_map(table(root, addresses), tmp_path / "map", **how)
+
+
+@pytest.mark.parametrize("name", ["s3://bucket//a.jpg", "zip://a.jpg::s3://bucket/x.zip"])
+def test_an_address_that_would_be_lost_is_refused(name, tmp_path):
+    with pytest.raises(InputError, match="are not understood"):
+        photo_at(tmp_path, name)
+
+
 @pytest.mark.parametrize(
     ("address", "words"),
     [
@@ -89,7 +109,7 @@ def test_a_map_of_them_sees_what_changed_and_what_is_gone(photos, tmp_path, monk
         ("memory://photos", "is a folder"),
         ("memory://photos/empty.jpg", "the file is empty"),
         ("memory://photos/text.jpg", "not an image"),
-        ("memory://photos/large.jpg", "MB are too many for a photo"),
+        ("memory://photos/large.jpg", "MB is too large for a photo"),
     ],
 )
 def test_what_cannot_be_read_is_one_line(photos, monkeypatch, address, words):

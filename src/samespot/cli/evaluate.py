@@ -36,7 +36,8 @@ def describe(typed: dict[str, Any]) -> Any:
         typed, ModelOptions, DescribedOptions, ReadOptions, PoseOptions, DescribeOptions
     )
     asked, describing, frame = DescribedOptions.of(ours), DescribeOptions.of(how), PoseOptions.of(pose).frame
-    console.refuse_absent_gpu(describing.device)
+    if describing.ray is None:
+        console.refuse_absent_gpu(describing.device)
     from samespot.model.loading import load_model
     from samespot.places.catalogue import open_places
     from samespot.retrieval.describe import describe as describe_places
@@ -73,7 +74,8 @@ def evaluate(typed: dict[str, Any]) -> Any:
     asked, drawn = EvaluateOptions.of(what), EvaluationFigureOptions.of(figures)
     further = DescribeOptions.of(how), RerankOptions.of(again), SolveOptions.of(posed)
     named = ModelOptions.of(of_model)
-    console.refuse_absent_gpu(further[0].device)
+    if further[0].ray is None:
+        console.refuse_absent_gpu(further[0].device)
     if asked.protocol is not None:  # a folder without the data set is refused before torch is loaded
         from samespot.evaluation.protocols import located, protocol_named
 

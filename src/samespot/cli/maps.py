@@ -42,7 +42,8 @@ def index(typed: dict[str, Any]) -> Any:
     asked, frame = IndexOptions.of(ours), PoseOptions.of(pose).frame
     ContentOptions.of(content)
     settings = MapOptions.of(how)
-    console.refuse_absent_gpu(settings.device)
+    if settings.ray is None:
+        console.refuse_absent_gpu(settings.device)
     if asked.source is None and not (content.get("add") or content.get("remove") or "engine" in how):
         raise InputError("give a folder or table of photos, or `add`, `remove` or `engine`")
     from samespot.maps.build import update_map

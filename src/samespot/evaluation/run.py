@@ -145,7 +145,7 @@ def _run(
     progress: Progress | None,
 ) -> Evaluated:
     # what this process itself computes on; an absent GPU should show before any work is done
-    device = describing.device if cluster is None else "auto"
+    device = describing.device if cluster is None or describing.device == "cpu" else "auto"
     device_named(device)
     net = load_model(model, weights=weights, progress=progress)
     given = _given(asked, net)  # a wrong file should show before photos are described

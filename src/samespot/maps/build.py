@@ -23,7 +23,7 @@ import torch
 from numpy.typing import NDArray
 
 import samespot
-from samespot.cluster import Cluster, joined_cluster, refuse_unseen, sample_of
+from samespot.cluster import Cluster, in_order, joined_cluster, refuse_unseen, sample_of
 from samespot.devices import device_named, one_torch_thread
 from samespot.errors import InputError
 from samespot.maps import folder as files
@@ -72,6 +72,7 @@ from samespot.retrieval.describe import (
     describer_for,
     device_of_worker,
     on_nodes,
+    readers,
     spans_of,
     trunk_where_it_pays,
 )
@@ -249,7 +250,7 @@ class _Work:
 
     @property
     def device(self) -> torch.device:
-        return device_named(self.settings.device)
+        return device_named(_own_device(self.settings))
 
     @property
     def verifier_facts(self) -> dict[str, Any] | None:
@@ -449,9 +450,15 @@ def _verifier(settings: MapOptions) -> Verifier | None:
     from samespot.matching.verification import verifier_named
 
     try:
-        return verifier_named(settings.matcher, settings.keypoints, device_named(settings.device))
+        device = device_named(_own_device(settings))
+        return verifier_named(settings.matcher, settings.keypoints, device)
     except InputError as error:
         raise InputError(f"{error}; or pass `verify=False` for a map without local features") from None
+
+
+def _own_device(settings: MapOptions) -> str:
+    """What this process computes on. GPUs that are asked for with a cluster are those of its nodes."""
+    return "auto" if settings.ray is not None and settings.device != "cpu" else settings.device
 
 
 # ---- photos into segments ----
@@ -504,9 +511,10 @@ def _made_on_nodes(cluster: Cluster, work: _Work, paths: Sequence[Path]) -> Iter
     gpu = on.device.startswith("cuda")
     trunk = trunk_where_it_pays(work.net, torch.device(on.device), on.precision, len(paths))
     # batches are cut as one process cuts them
-    spans = spans_of(blocks_left(len(photos), on.batch_size), photos, cluster.workers(gpu))
+    blocks, longest = blocks_left(len(photos), on.batch_size), max(1, SEGMENT // on.batch_size)
+    spans = spans_of(blocks, photos, cluster.workers(gpu), longest)
     made_with = on, trunk, work.net, settings, sample_of(photos), cluster.cores_each(gpu)
-    return cluster.through(_NodeLooker, made_with, spans, gpu=gpu)
+    return in_order(cluster.through(_NodeLooker, made_with, spans, gpu=gpu))
 
 
 class _NodeLooker:
@@ -522,9 +530,11 @@ class _NodeLooker:
         cores: int,
     ) -> None:
         refuse_unseen(samples)
-        torch.set_num_threads(cores)
+        torch.set_num_threads(max(1, cores))
         device = device_of_worker(on.device)
-        settings = settings.with_changes(device=device, workers=settings.workers or cores)
+        settings = settings.with_changes(
+            ray=None, device=device, workers=readers(settings.workers, device, cores)
+        )
         describer = Describer(net, torch.device(device), on.precision, batch_size=on.batch_size, trunk=trunk)
         self._look = PhotoLooker(describer, net, settings, _verifier(settings))
 
@@ -567,7 +577,8 @@ class PhotoLooker:
 
 def _reason(error: InputError, path: Path) -> str:
     """What is wrong with a photo, without its name and what to do about it."""
-    return str(error).removeprefix(f"{address_of(path) or path}: ").partition(";")[0]
+    told = str(error).removeprefix(f"{address_of(path) or path}: ").removeprefix(f"{full_name(path)}: ")
+    return told.partition(";")[0]
 
 
 class _SegmentWriter:

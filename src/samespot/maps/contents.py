@@ -10,8 +10,10 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +24,7 @@ from numpy.typing import NDArray
 from samespot.errors import InputError
 from samespot.maps.folder import Generation
 from samespot.maps.segments import KEY
-from samespot.photo_files import facts_at, is_address
+from samespot.photo_files import MissingPhotoError, is_address, state_at
 from samespot.places.geodesy import choose_projection, off_plane, to_degrees
 from samespot.places.table import Places
 from samespot.places.wording import first_few
@@ -30,6 +32,7 @@ from samespot.places.wording import first_few
 MISSING, UNPLACED, UNTURNED = "image file missing", "position unknown", "heading unknown"
 TWICE, TAKEN_OUT = "in the map already", "taken out with --remove"
 MOVED = 0.5  # share of a source's names that must be in another folder for it to be the same one, moved
+ASKED_AT_ONCE = 32  # photos at addresses whose state is asked for
 Keys = NDArray[np.uint8]  # (n, KEY)
 
 
@@ -152,7 +155,9 @@ def read_part(source: Source, places: Places, recipe: str, need_heading: bool) -
     if need_heading:
         part = part.select(np.isfinite(part.places.positions[:, 2]), UNTURNED)
     part = part.select(~_matching(part, source.removed), TAKEN_OUT)
-    keys = [_key(recipe, source.id, Path(source.root), str(name)) for name in part.places.table["image"]]
+    names = [str(name) for name in part.places.table["image"]]
+    with ThreadPoolExecutor(ASKED_AT_ONCE if any(map(is_address, names)) else 1) as pool:
+        keys = list(pool.map(partial(_key, recipe, source.id, Path(source.root)), names))
     there = np.array([key is not None for key in keys], dtype=bool)
     return replace(part, keys=_as_keys([key or bytes(KEY) for key in keys])).select(there, MISSING)
 
@@ -165,11 +170,15 @@ def _key(recipe: str, source: int, root: Path, name: str) -> bytes | None:
     """Name of a photo file in its present state; None where there is none."""
     try:
         if is_address(name):
-            state = "\n".join(map(str, facts_at(name)))
+            state = state_at(name)
         else:
             facts = os.stat(root / name)
             state = f"{facts.st_size}\n{facts.st_mtime_ns}"
-    except (OSError, ValueError, InputError):
+    except MissingPhotoError:
+        return None
+    except InputError:  # a storage that does not answer loses no photo
+        raise
+    except (OSError, ValueError):
         return None
     told = f"{recipe}\n{source}\n{state}\n{name}"
     return hashlib.blake2b(told.encode(errors="surrogateescape"), digest_size=KEY).digest()

@@ -450,7 +450,11 @@ def neighbours_together(points: Floats) -> NDArray[np.int64]:
     Those that are not finite stay among the first, as if they were in a corner.
     """
     known = np.isfinite(points)
-    ends = [np.nan_to_num(f(points, axis=0, initial=0.0, where=known)) for f in (np.min, np.max)]
+    worst = ((np.min, np.inf), (np.max, -np.inf))  # where no point is finite
+    ends = [
+        np.nan_to_num(f(points, axis=0, initial=value, where=known), posinf=0.0, neginf=0.0)
+        for f, value in worst
+    ]
     scale = ((1 << ORDER_BITS) - 1) / np.maximum(ends[1] - ends[0], 1e-300)
     cells = np.where(known, (points - ends[0]) * scale, 0.0).astype(np.int64)
     x, y, z = cells.T

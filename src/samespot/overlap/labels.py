@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -186,7 +186,7 @@ class PairLabels:
     ) -> PairLabels:
         """Gather blocks of rows, on disk under `out` (bounded memory) or in memory."""
         if out is not None:
-            with LabelWriter(out, shape, meta) as writer:
+            with _ended(blocks), LabelWriter(out, shape, meta) as writer:
                 for counts, columns, similarity in blocks:
                     writer.append(counts, columns, similarity)
             return cls.open(out)
@@ -202,6 +202,16 @@ class PairLabels:
 
 
 Block = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]  # pairs a row, columns, similarities
+
+
+@contextmanager
+def _ended(blocks: Iterator[Block]) -> Iterator[None]:
+    """Whatever happens, what makes the blocks lets go of its files and locks."""
+    try:
+        yield
+    finally:
+        if isinstance(blocks, Generator):
+            blocks.close()
 
 
 def _blocks(values: NDArray[Any], size: int = 1 << 22, overlap: int = 0) -> Iterator[NDArray[Any]]:

@@ -135,10 +135,13 @@ class GroundRule(Rule):
                 first, second, kernel, block_pairs or ground.BLOCK_PAIRS, threads, progress
             )
         else:
-            from samespot.overlap.tiles import ground_blocks
+            from samespot.overlap.tiles import forget_parts, ground_blocks
 
             blocks = ground_blocks(ray, first, second, kernel, meta, out, progress)
-        return PairLabels.from_blocks(blocks, (len(queries), len(places)), meta, out)
+        labels = PairLabels.from_blocks(blocks, (len(queries), len(places)), meta, out)
+        if ray is not None:
+            forget_parts(out)
+        return labels
 
 
 @dataclass(frozen=True)
@@ -398,12 +401,16 @@ class Points(Rule):
         if ray is None:
             return scene_labels(queries, places, scene, told, self.occlusion, self.device, out, progress)
         from samespot.overlap.labels import PairLabels, refuse_empty_tables, tables_meta
-        from samespot.overlap.tiles import scene_blocks
+        from samespot.overlap.tiles import forget_parts, scene_blocks
 
         refuse_empty_tables(queries, places)
+        if self.device != "cpu":
+            raise InputError("`ray` compares sets of points on processors; leave out `device`, or `ray`")
         meta = {**told, **tables_meta(queries, places)}
         blocks = scene_blocks(ray, queries, places, self, meta, out, progress)
-        return PairLabels.from_blocks(blocks, (len(queries), len(places)), meta, out)
+        labels = PairLabels.from_blocks(blocks, (len(queries), len(places)), meta, out)
+        forget_parts(out)
+        return labels
 
     def words(self) -> str:
         return f"3D, IoU of {len(self.scene().cloud):,} points, occlusion {self.occlusion}"

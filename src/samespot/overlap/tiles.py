@@ -9,28 +9,34 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from samespot.cluster import joined_cluster
+from samespot.cluster import joined_cluster, source_digest
 from samespot.files import disk_errors, locked, whole_file, write_json
 from samespot.overlap import ground
 from samespot.overlap.labels import Block
+from samespot.overlap.rules import Occlusion, Points
+from samespot.overlap.scene import Scene, refuse_missing_depth, visible_sets
+from samespot.overlap.visibility import PackedSets, similarity_rows
 from samespot.places.table import Places
 from samespot.progress import Progress
-
-if TYPE_CHECKING:
-    from samespot.overlap.rules import Points
 
 TILE = (
     5_000  # queries of a tile, at most. Always the same, so that another cluster goes on with the same tiles
 )
+RUN = 250  # queries of a part of a scene's labels
+OPEN = 64  # files of parts that are open at a time
 ROWS = 65_536  # label rows put in order at a time
 PAIR = np.dtype([("column", np.int32), ("similarity", np.float32)])
 _RESUMES = "fix that and run the same command again, it resumes where it left off"
@@ -50,9 +56,10 @@ def ground_blocks(
     """Blocks of label rows, in order, as `ground.blocks_of_rows` makes them of the same; by the cluster at `ray`."""
     tiles = tiles_of(queries[:2], TILE)
     by_east = np.argsort(places[0], kind="stable")
+    east = places[0, by_east]
 
     def job(rows: Rows) -> tuple[Floats, Floats, Rows]:
-        near = halo(queries[:2, rows], places[:2], by_east, rule.metres)
+        near = halo(queries[:2, rows], places[:2], by_east, east, rule.metres)
         return queries[:, rows], places[:, near], near
 
     return _in_order(ray, tiles, job, _label_tile, (rule,), (), meta, out, progress)
@@ -68,10 +75,28 @@ def scene_blocks(
     progress: Progress | None,
 ) -> Iterator[Block]:
     """The same for labels of a scene. Points are seen from afar, so a part is some queries against the whole map."""
-    parts = [np.arange(start, min(start + TILE, len(queries))) for start in range(0, len(queries), TILE)]
-    hidden_by = (queries, places) if rule.occlusion == "depth" else ()
-    depth = [table.root / str(name) for table in hidden_by for name in table.table["depth"]]
-    return _in_order(ray, parts, queries.select, _label_run, (places, rule), depth, meta, out, progress)
+    parts = [np.arange(start, min(start + RUN, len(queries))) for start in range(0, len(queries), RUN)]
+    queries, places = (replace(table, root=Path(os.path.abspath(table.root))) for table in (queries, places))
+    depth = list[Path]()
+    if rule.occlusion == "depth":
+        for table in (queries, places):
+            refuse_missing_depth(table)
+            depth += [table.root / str(name) for name in table.table["depth"]]
+    scene = rule.scene(progress)
+    seen = visible_sets(scene, places, rule.occlusion, progress=progress)
+    shared = seen, scene, rule.occlusion
+    told = {**meta, "scene": _fingerprint(scene, queries, places)}
+    return _in_order(ray, parts, queries.select, _label_run, shared, depth, told, out, progress)
+
+
+def _fingerprint(scene: Scene, queries: Places, places: Places) -> str:
+    """Of all that labels of a scene depend on, and their meta.json does not tell."""
+    digest = hashlib.sha256(np.ascontiguousarray(scene.cloud.xyz).tobytes())
+    digest.update(repr((scene.cameras, scene.far, scene.tolerance, scene.unknown_depth)).encode())
+    for table in (queries, places):
+        known = [name for name in ("camera_id", "depth") if name in table.table]
+        digest.update(table.table[known].to_csv().encode())
+    return digest.hexdigest()
 
 
 def tiles_of(queries: Floats, most: int) -> list[Rows]:
@@ -89,11 +114,11 @@ def tiles_of(queries: Floats, most: int) -> list[Rows]:
     return done
 
 
-def halo(queries: Floats, places: Floats, by_east: Rows, reach: float) -> Rows:
-    """Numbers of places (2, n) within reach of the box around some queries, ascending. by_east: all, by easting."""
+def halo(queries: Floats, places: Floats, by_east: Rows, east: Floats, reach: float) -> Rows:
+    """Numbers of places (2, n) within reach of the box around some queries, ascending. by_east: all in order of their
+    eastings, which are `east`."""
     wide = reach * (1.0 + 1e-9) + 1e-6
     low, high = queries.min(axis=1) - wide, queries.max(axis=1) + wide
-    east = places[0, by_east]
     strip = by_east[np.searchsorted(east, low[0]) : np.searchsorted(east, high[0], side="right")]
     inside = (places[1, strip] >= low[1]) & (places[1, strip] <= high[1])
     return np.sort(strip[inside])
@@ -111,9 +136,23 @@ def _label_tile(job: tuple[Floats, Floats, Rows], rule: ground.PairRule) -> _Mad
     return counts, _pairs(near[columns], similarity)
 
 
-def _label_run(queries: Places, places: Places, rule: Points) -> _Made:
-    labels = rule.label(queries, places)
-    return np.diff(labels.indptr), _pairs(labels.columns, labels.similarity)
+def _label_run(queries: Places, seen: PackedSets, scene: Scene, occlusion: Occlusion) -> _Made:
+    with one_thread():
+        sets = visible_sets(scene, queries, occlusion)
+        rows = list(similarity_rows(sets, seen, device="cpu"))
+    counts, columns, similarity = (np.concatenate([row[i] for row in rows]) for i in (1, 2, 3))
+    return counts.astype(np.int64), _pairs(columns, similarity)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Of numba: a worker of a cluster has one core, and may see them all."""
+    before = numba.get_num_threads()
+    numba.set_num_threads(1)
+    try:
+        yield
+    finally:
+        numba.set_num_threads(before)
 
 
 def _pairs(columns: NDArray[Any], similarity: NDArray[np.float32]) -> NDArray[Any]:
@@ -149,16 +188,24 @@ def _in_order(
                 if progress is not None:
                     progress("labelling", done, total)
         yield from _rows_in_order(parts, kept)
-        kept.remove()
+
+
+def forget_parts(out: str | Path | None) -> None:
+    """Once the labels are in place."""
+    if out is not None:
+        shutil.rmtree(_folder_of(Path(out)), ignore_errors=True)
+
+
+def _folder_of(out: Path) -> Path:
+    return out.parent / f".{out.name}.tiles"
 
 
 def _rows_in_order(parts: Sequence[Rows], kept: _InMemory | _OnDisk) -> Iterator[Block]:
     total = sum(map(len, parts))
     part_of, start_of, count_of = (np.empty(total, np.int64) for _ in range(3))
-    pairs = []
+    pairs = lru_cache(OPEN)(kept.pairs)
     for number, rows in enumerate(parts):
-        counts, some = kept[number]
-        pairs.append(some)
+        counts = kept.counts(number)
         part_of[rows], count_of[rows], start_of[rows] = number, counts, np.cumsum(counts) - counts
     for first in range(0, total, ROWS):
         here = slice(first, min(first + ROWS, total))
@@ -169,7 +216,7 @@ def _rows_in_order(parts: Sequence[Rows], kept: _InMemory | _OnDisk) -> Iterator
             mine: Rows = np.flatnonzero(part_of[here] == number)
             within = _ramps(counts[mine])
             there = np.repeat(start_of[here][mine], counts[mine]) + within
-            gathered[np.repeat((ends - counts)[mine], counts[mine]) + within] = pairs[number][there]
+            gathered[np.repeat((ends - counts)[mine], counts[mine]) + within] = pairs(int(number))[there]
         yield counts, np.ascontiguousarray(gathered["column"]), np.ascontiguousarray(gathered["similarity"])
 
 
@@ -188,13 +235,14 @@ class _InMemory:
     def __contains__(self, number: int) -> bool:
         return number in self._made
 
-    def __getitem__(self, number: int) -> _Made:
-        return self._made[number]
+    def counts(self, number: int) -> NDArray[np.int64]:
+        return self._made[number][0]
+
+    def pairs(self, number: int) -> NDArray[Any]:
+        return self._made[number][1]
 
     def keep(self, number: int, counts: NDArray[np.int64], pairs: NDArray[Any]) -> None:
         self._made[number] = counts, pairs
-
-    def remove(self) -> None: ...
 
 
 class _OnDisk:
@@ -210,7 +258,7 @@ class _OnDisk:
     def _whole(self, number: int, size: int) -> bool:
         """Files appear whole, so a part is there with its second file; unless a disk lost something."""
         try:
-            counts, pairs = self[number]
+            counts, pairs = self.counts(number), self.pairs(number)
         except (OSError, ValueError, EOFError):
             return False
         return len(counts) == size and int(counts.sum()) == len(pairs) and pairs.dtype == PAIR
@@ -218,10 +266,15 @@ class _OnDisk:
     def __contains__(self, number: int) -> bool:
         return number in self._there
 
-    def __getitem__(self, number: int) -> _Made:
-        counts = np.load(self._path(number, ".counts"), allow_pickle=False)
-        pairs = np.load(self._path(number), allow_pickle=False, mmap_mode="r" if counts.any() else None)
-        return counts, pairs
+    def counts(self, number: int) -> NDArray[np.int64]:
+        counts: NDArray[np.int64] = np.load(self._path(number, ".counts"), allow_pickle=False)
+        return counts
+
+    def pairs(self, number: int) -> NDArray[Any]:
+        path = self._path(number)
+        empty = path.stat().st_size <= 128  # no more than a header, which cannot be mapped
+        pairs: NDArray[Any] = np.load(path, allow_pickle=False, mmap_mode=None if empty else "r")
+        return pairs
 
     def keep(self, number: int, counts: NDArray[np.int64], pairs: NDArray[Any]) -> None:
         with disk_errors(self.folder, _RESUMES):
@@ -230,20 +283,18 @@ class _OnDisk:
                     np.save(file, array, allow_pickle=False)
         self._there.add(number)
 
-    def remove(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
-
 
 @contextmanager
 def _on_disk(out: Path, parts: Sequence[Rows], meta: dict[str, Any]) -> Iterator[_OnDisk]:
-    """Parts of these labels that are there already. Those of other labels are removed."""
-    folder = out.parent / f".{out.name}.tiles"
-    about = {"of": hashlib.sha256(json.dumps(meta, sort_keys=True).encode()).hexdigest(), "tile": TILE}
-    with disk_errors(folder, _RESUMES), locked(folder, "labels"):
-        told = folder / "about.json"
-        if not told.is_file() or told.read_text() != json.dumps(about, indent=1) + "\n":
-            for path in folder.glob("*.npy"):
-                path.unlink()
-            write_json(told, about)
-    with locked(folder, "labels"):
+    """Parts of these labels that are there already, made by this samespot. Others are removed."""
+    folder, told = _folder_of(out), json.dumps(meta, sort_keys=True)
+    about = {"of": hashlib.sha256(told.encode()).hexdigest(), "sizes": [TILE, RUN], "by": source_digest()}
+    with ExitStack() as stack:
+        with disk_errors(folder, _RESUMES):
+            stack.enter_context(locked(folder, "labels"))
+            known = folder / "about.json"
+            if not known.is_file() or known.read_text() != json.dumps(about, indent=1) + "\n":
+                for path in folder.glob("*.npy"):
+                    path.unlink()
+                write_json(known, about)
         yield _OnDisk(folder, [len(rows) for rows in parts])

@@ -151,7 +151,7 @@ def on_nodes(cluster: Cluster, asked: DescribeOptions, precision: str) -> OnDevi
     if gpu and not cluster.gpus:
         raise InputError(f"`device={asked.device}`: no node of the cluster has a GPU; use `device=cpu`")
     there = asked.with_changes(device="cuda" if gpu else "cpu", ray=None)
-    (on,) = cluster.through(_Asking, (precision,), [there], gpu=gpu)
+    ((_, on),) = cluster.through(_Asking, (precision,), [there], gpu=gpu)
     return on  # type: ignore[no-any-return]
 
 
@@ -283,13 +283,12 @@ class Span:
     start: int
     photos: tuple[str, ...]
 
-    def __str__(self) -> str:
-        return f"{len(self.photos)} photos from {self.photos[0]} on"
 
-
-def spans_of(blocks: list[tuple[int, int]], photos: Sequence[str], workers: int) -> list[Span]:
+def spans_of(
+    blocks: list[tuple[int, int]], photos: Sequence[str], workers: int, longest: int = SPAN
+) -> list[Span]:
     """Blocks in runs without gaps: short enough that every worker gets several, and none waits long for the last."""
-    most = max(1, min(SPAN, len(blocks) // (4 * workers)))
+    most = max(1, min(longest, len(blocks) // (4 * workers)))
     runs: list[list[tuple[int, int]]] = []
     for block in blocks:
         if runs and runs[-1][-1][1] == block[0] and len(runs[-1]) < most:
@@ -299,12 +298,17 @@ def spans_of(blocks: list[tuple[int, int]], photos: Sequence[str], workers: int)
     return [Span(run[0][0], tuple(photos[run[0][0] : run[-1][1]])) for run in runs]
 
 
+def readers(asked: int | None, device: str, cores: int) -> int | None:
+    """Threads that read photos in a worker: its share of the node's cores; beside a GPU as without a cluster."""
+    return asked or (None if device.startswith("cuda") else cores)
+
+
 class _NodeDescriber:
     """A worker on a node: holds the network, and describes spans."""
 
     def __init__(self, filling: Filling, samples: dict[str, int], images: int, cores: int) -> None:
         refuse_unseen(samples)
-        torch.set_num_threads(cores)
+        torch.set_num_threads(max(1, cores))
         asked = filling.asked.with_changes(
             workers=filling.asked.workers or (None if "cuda" in filling.device else cores)
         )
@@ -334,7 +338,7 @@ def _fill_on_nodes(
     found: dict[int, str] = {}
     store.open()
     try:
-        for start, vectors, bad in cluster.through(_NodeDescriber, made_with, spans, gpu=gpu):
+        for _, (start, vectors, bad) in cluster.through(_NodeDescriber, made_with, spans, gpu=gpu):
             store.write(start, vectors, bad)
             found |= bad
             tell(len(vectors))

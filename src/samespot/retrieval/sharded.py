@@ -10,7 +10,7 @@ from samespot.progress import Progress
 from samespot.retrieval.exclusion import Exclusion
 from samespot.retrieval.search import BLOCK_BYTES, Best, Found, Vectors, best_of, check_search
 
-SHARD_BYTES = 1 << 30  # of the map that a worker holds, at most
+SHARD_BYTES = 64 << 20  # of the map that is sent to a worker in one go: two per core are on their way
 QUERIES = 65_536  # asked in one go: their lists travel back
 
 
@@ -36,8 +36,10 @@ def search_sharded(
         for part in (slice(at, min(at + QUERIES, len(queries))) for at in range(0, len(queries), QUERIES))
     )
     total = -(-len(places) // rows) * -(-len(queries) // QUERIES)
-    sent = ((held, part, np.ascontiguousarray(places[held]), queries[part]) for held, part in jobs)
-    for done, (_, (part, best)) in enumerate(cluster.each(_search_shard, sent, k, excluded), start=1):
+    sent = ((held, part, np.ascontiguousarray(places[held])) for held, part in jobs)
+    for done, (_, (part, best)) in enumerate(
+        cluster.each(_search_shard, sent, queries, k, excluded), start=1
+    ):
         merged = merge(Best(squares[part], found[part]), best)
         squares[part], found[part] = merged
         if progress is not None:
@@ -53,16 +55,16 @@ def merge(one: Best, other: Best) -> Best:
 
 
 def _search_shard(
-    job: tuple[slice, slice, Vectors, Vectors], k: int, excluded: Exclusion | None
+    job: tuple[slice, slice, Vectors], queries: Vectors, k: int, excluded: Exclusion | None
 ) -> tuple[slice, Best]:
     """The best of a run of map rows for a run of queries; rows and exclusions are those of the whole."""
-    held, part, places, queries = job
+    held, part, places = job
 
     def out(asked: slice, there: slice) -> np.ndarray:
         assert excluded is not None
         return excluded(_moved(asked, part.start), _moved(there, held.start))
 
-    squares, rows = best_of(queries, places, k, None if excluded is None else out, "cpu")
+    squares, rows = best_of(queries[part], places, k, None if excluded is None else out, "cpu")
     return part, Best(squares, np.where(rows < 0, rows, rows + held.start))
 
 
