@@ -236,7 +236,7 @@ class Cluster:
                 (done,), _ = ray.wait(list(waiting))
                 yield waiting.pop(done), ray.get(done)
         finally:
-            for one in waiting:
+            for one in waiting if ray.is_initialized() else ():  # else to cancel would start a new Ray
                 ray.cancel(one)
 
     def workers(self, gpu: bool) -> int:
