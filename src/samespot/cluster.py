@@ -10,8 +10,10 @@ import hashlib
 import os
 import platform
 import re
+import signal
 import socket
 import sys
+import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
@@ -75,7 +77,7 @@ def joined_cluster(address: str) -> Iterator[Cluster]:
         yield Cluster(ray)
         return
     # Ray tells of workers that died on standard output, where a result may go
-    with redirect_stdout(sys.stderr):
+    with redirect_stdout(sys.stderr), signals_kept():
         _join(ray, address)
         try:
             cluster = Cluster(ray)
@@ -83,6 +85,19 @@ def joined_cluster(address: str) -> Iterator[Cluster]:
             yield cluster
         finally:
             ray.shutdown()
+
+
+@contextmanager
+def signals_kept() -> Iterator[None]:
+    """Ray takes SIGTERM for itself and keeps it; afterwards it is as before."""
+    if threading.current_thread() is not threading.main_thread():  # where nobody can set it
+        yield
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before if before is not None else signal.SIG_DFL)
 
 
 def _join(ray: Any, address: str) -> None:

@@ -1,5 +1,6 @@
 """What a wrong address gets: one line, and no cluster."""
 
+import signal
 import socket
 import sys
 
@@ -93,6 +94,21 @@ def test_another_ray_or_python_on_the_head(monkeypatch):
         "`ray=local`: the cluster runs Ray 2.9.0 and Python 3.10.4, and this machine Ray 2.60.0 and Python 3.11.7;"
         " install the same on both"
     )
+
+
+def test_signals_are_as_before_when_it_is_left(monkeypatch):
+    import ray
+
+    def take(**_):
+        signal.signal(signal.SIGTERM, lambda *_: None)
+
+    monkeypatch.setattr(ray, "init", take)
+    monkeypatch.setattr(ray, "shutdown", lambda: None)
+    monkeypatch.setattr(cluster.Cluster, "check", lambda self: None)
+    before = signal.getsignal(signal.SIGTERM)
+    with joined_cluster("local"):
+        assert signal.getsignal(signal.SIGTERM) is not before
+    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_what_is_told_stays_out_of_a_result(monkeypatch):

@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 
 from samespot import cluster as module
-from samespot.cluster import joined_cluster
+from samespot.cluster import joined_cluster, signals_kept
 from samespot.errors import InputError
 from samespot.evaluation.run import evaluate
 from samespot.files import read_json
@@ -68,10 +68,11 @@ class TwoNodes:
 
 @pytest.fixture(scope="module")
 def started():
-    nodes = TwoNodes()
-    with joined_cluster(nodes.address):  # what the tests join stays joined, and its workers are kept
-        yield nodes
-    nodes.cluster.shutdown()
+    with signals_kept():
+        nodes = TwoNodes()
+        with joined_cluster(nodes.address):  # what the tests join stays joined, and its workers are kept
+            yield nodes
+        nodes.cluster.shutdown()
 
 
 @pytest.fixture
