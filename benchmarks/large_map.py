@@ -134,12 +134,12 @@ def imported() -> None:
 
 def index(table: Path, out: Path) -> None:
     """As `samespot index`, but no photo is looked at."""
-    from samespot.maps import build, looking
+    from samespot.maps import build
     from samespot.matching import verification
 
     build.describer_for = lambda *_: Invented()  # type: ignore[assignment, attr-defined]
     build._Work._calibration = lambda *_: None  # type: ignore[assignment, method-assign]
-    looking.Looking.at = lambda how, path: invented(path)  # type: ignore[assignment, method-assign]
+    build.looks = lambda how, paths, workers: map(invented, paths)  # type: ignore[attr-defined]
     verification.verifier_named = lambda *_: Features()  # type: ignore[assignment]
     build.update_map(table, out, reading={"missing_images": "ignore"})
 

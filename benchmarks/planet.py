@@ -56,10 +56,19 @@ def main() -> None:
         "--generated", type=int, default=1_000_000, help="photos of the largest generated map"
     )
     parser.add_argument("--json", type=Path)
+    parser.add_argument(
+        "--only", choices=list(TABLES), help="this step again; the others as --json holds them"
+    )
     asked = parser.parse_args()
     asked.keep.mkdir(parents=True, exist_ok=True)
-    sets = [campus(asked.data / "campus", asked.keep), town(asked.keep)]
     found: dict[str, Any] = {"seed": SEED, "dims": DIMS}
+    if asked.only:
+        found = json.loads(asked.json.read_text())
+    sets = (
+        []
+        if asked.only in ("bytes", "daejeon", "work")
+        else [campus(asked.data / "campus", asked.keep), town(asked.keep)]
+    )
     steps: dict[str, Callable[[], Any]] = {
         "bytes": lambda: bytes_of_a_map(asked.data / "campus", asked.keep),
         "codes": lambda: {one.name: shortened(one) for one in sets},
@@ -70,6 +79,8 @@ def main() -> None:
         "work": lambda: work(found["bytes"]),
     }
     for name, step in steps.items():
+        if asked.only not in (None, name):
+            continue
         begun = time.perf_counter()
         found[name] = step()
         print(f"\n## {name} ({time.perf_counter() - begun:.0f} s)\n\n{TABLES[name](found[name])}", flush=True)

@@ -2,6 +2,7 @@
 
     python benchmarks/training.py [--backbone resnet50] [--image-size 480 640] [--steps 60] [--json FILE] [--tiny]
     python benchmarks/training.py --batches
+    python benchmarks/training.py --decoding --compile     what each part of decoding costs beside the step, on a GPU
 
 files     reading, decoding and copying batches alone, with no network behind it
 compute   the same training step with its images already on the GPU: the limit
@@ -23,6 +24,7 @@ import argparse
 import json
 import os
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -36,7 +38,7 @@ from clock import peak, reset_peak
 from samespot.devices import device_named, half_of, precision_name, tuned_for
 from samespot.images.options import IMAGE_SIZE
 from samespot.images.prefetch import read_ahead
-from samespot.images.sources import FileImages
+from samespot.images.sources import FileImages, _upright_jpeg
 from samespot.model.network import PlaceNet
 from samespot.overlap.rules import label_pairs
 from samespot.places.table import Places
@@ -175,6 +177,68 @@ def measure_reference(options: TrainingOptions, photos: LabelledSet, steps: int)
     return {"pairs/s": options.batch_pairs * rate, **peak(device)}
 
 
+def measure_decoding(
+    options: TrainingOptions, photos: LabelledSet, steps: int
+) -> dict[str, dict[str, float]]:
+    """The step on images that are on the GPU, while a thread does a part of decoding for every step: how fast the step
+    is, and how long that part takes for a batch; without the step, too."""
+    from torchvision.io import ImageReadMode, decode_jpeg
+
+    device = device_named(options.device)
+    net, batches = fresh_net(options), Batches([photos], options.batches, options.batch_pairs)
+    learner = Learner(net, options, device, half=half_of(precision_name(options.precision, device)))
+    batch = batches(0)
+    on_gpu, on_cpu = (
+        FileImages(batches.images, net.preprocessing, device, decode=by) for by in ("gpu", "cpu")
+    )
+    loaded = on_gpu.load(batch.images)
+    encoded = [_upright_jpeg(batches.images.path(int(number))) for number in np.unique(batch.images)]
+    decoded = decode_jpeg(encoded, ImageReadMode.RGB, device=device)
+    parts: dict[str, Callable[[], Any]] = {
+        "nothing": lambda: None,
+        "nvJPEG": lambda: decode_jpeg(encoded, ImageReadMode.RGB, device=device),
+        "resizing on the GPU": lambda: net.preprocessing.resize(torch.stack(decoded)),
+        "files read, nvJPEG, resizing": lambda: on_gpu.load(batch.images),
+        "files read and decoded on the CPU": lambda: on_cpu.load(batch.images),
+    }
+
+    def step() -> None:
+        learner.backward(batch, loaded)
+
+    rows = {}
+    for name, part in parts.items():
+        for _ in range(2):
+            part()
+        alone = timed(part, 10, device)
+        due, over, took = threading.Semaphore(2), threading.Event(), list[float]()
+
+        def work(part: Callable[[], Any] = part, due: Any = due, over: Any = over, took: Any = took) -> None:
+            with torch.cuda.stream(torch.cuda.Stream(device)):
+                while not over.is_set():
+                    if due.acquire(timeout=0.1):
+                        begun = time.perf_counter()
+                        part()
+                        torch.cuda.current_stream().synchronize()
+                        took.append(time.perf_counter() - begun)
+
+        def step_and_ask(due: Any = due) -> None:
+            step()
+            due.release()
+
+        with tuned_for(device, threads=1), ThreadPoolExecutor(1) as beside:
+            running = beside.submit(work)
+            rate = timed(step_and_ask, steps, device)
+            over.set()
+            running.result()
+        rows[name] = {
+            "pairs/s of the step": options.batch_pairs * rate,
+            "ms a batch": 1e3 * float(np.median(took)),
+            "ms a batch without the step": 1e3 / alone,
+        }
+        show(name, rows)
+    return rows
+
+
 def measure_batches(steps: int = 300) -> dict[str, float]:
     """Milliseconds to draw a batch of 64 pairs from labels of MSLS's size: 22 cities, 500,000 × 900,000 pairs."""
     dice = np.random.default_rng(0)
@@ -247,6 +311,8 @@ def measure(asked: argparse.Namespace, folder: Path) -> dict[str, Any]:
     )
     steps = 8 if tiny else asked.steps
     photos = generated_photos(folder / "photos", 32 if tiny else asked.photos, size)
+    if asked.decoding:
+        return {"device": torch.cuda.get_device_name(), "decoding": measure_decoding(options, photos, steps)}
     sizes = [path.stat().st_size for path in photos.queries.images]
     on_gpu = not tiny and torch.cuda.is_available()
     print(
@@ -301,6 +367,7 @@ def main() -> None:
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--tiny", action="store_true", help="a small network on the CPU")
     parser.add_argument("--batches", action="store_true", help="only the time to draw a batch")
+    parser.add_argument("--decoding", action="store_true", help="only what decoding costs beside the step")
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
     result: dict[str, Any] = measure_batches() if asked.batches else measure_in_scratch(asked)

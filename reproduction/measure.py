@@ -253,11 +253,10 @@ class Bench:
             return None
         store = FeatureStore(self.work / "local-features" / experiment.rerank)
         if experiment.rerank == "xfeat":
-            from samespot.matching.local_features import XFeat, photo_size
-            from samespot.matching.options import XFeatOptions
+            from samespot.matching.by_keypoints import ByKeypoints
+            from samespot.matching.verification import verifier_named
 
-            size = photo_size(other.places) or XFeatOptions().size
-            return Reranking(XFeat(XFeatOptions(size=size), self.where), TOP, store=store)
+            return Reranking(ByKeypoints(verifier_named("xfeat", device=self.where)), TOP, store=store)
         from samespot.matching.patch_netvlad import PatchNetVLAD, learn_projection
 
         vectors = described(other.places, other.name).vectors
@@ -286,9 +285,11 @@ def _reranking_facts(name: str | None) -> dict[str, Any]:
     if name is None:
         return {}
     if name == "xfeat":
-        from samespot.matching.options import XFeatOptions
+        from samespot.matching.options import KEYPOINTS
+        from samespot.matching.verification import ENLARGED, LONGEST, WITHIN
 
-        return {"top": TOP, **asdict(XFeatOptions())}
+        looked_at = {"longest": LONGEST, "enlarged": ENLARGED}
+        return {"top": TOP, "keypoints": KEYPOINTS, **looked_at, "within": WITHIN}
     from samespot.matching.options import PatchOptions
 
     return {"top": TOP, **asdict(PatchOptions())}

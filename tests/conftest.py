@@ -21,7 +21,9 @@ settings.load_profile("samespot")
 # Files that take longest, first to last: a process that gets one of them at the end works on while the others rest.
 LONGEST = (
     "test_docs.py",
+    "maps/engines/test_milvus.py",
     "test_wheel.py",
+    "cluster/test_two_nodes.py",
     "figures/test_report_page.py",
     "service/test_page.py",
     "test_demo.py",

@@ -14,9 +14,12 @@ ORDER = (
     *(
         "errors",
         "progress",
+        "cores",
         "files",
         "options",
         "devices",
+        "memory",
+        "storage",
         "photo_files",
         "cluster",
         "arrays",

@@ -6,6 +6,7 @@ travel back to the process that asked, which alone writes files: nodes need no f
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
 import platform
@@ -16,7 +17,7 @@ import sys
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
@@ -26,14 +27,21 @@ from typing import Any
 
 from samespot.errors import InputError
 from samespot.options import Options, option
-from samespot.photo_files import is_address
+from samespot.progress import Progress, silent
+from samespot.storage import AT_ONCE, full_name, in_threads, is_address, shown, state_of, states_of
 
 RETRIES = 5  # of work whose worker or node died; more deaths than that are the work's own doing
 AHEAD = 2  # jobs given out per core, so that none waits for the next
 FARTHEST = 2  # times as many may be begun beyond one that is not done
 CORES_EACH = 4  # of a worker that holds a network on processors: one a core would hold a network each
-PATIENCE = 120.0  # [s] for a node to answer
+NEARLY_ALL = 0.9  # of the cluster's cores should be in use: nodes rarely have a multiple of that
+PATIENCE = 120.0  # [s] for a node to answer, or for one to join that can do the work
+GLANCE = 1.0  # [s] after which one looks whether such a node is still there
 KNOCK = 5.0  # [s] for an address to answer
+MOST_PORT = 65_535
+SOON = 5.0  # [s] without a node for the work, after which that is told
+# how HTTP/2 begins, and an empty frame of settings; what speaks it answers with such a frame: Ray's heads do
+_HELLO, _SETTINGS = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]), 4
 SAMPLES = 8  # photos that every node must see
 RESUMES = "the same command again resumes where it left off"
 _ALL_GPUS = "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES"
@@ -55,36 +63,95 @@ class ClusterOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.ray is not None and self.ray not in ("auto", "local") and not _HOST_PORT.fullmatch(self.ray):
-            raise InputError(
-                f"`ray` {self.ray!r} is no address; give auto, local, or the head's host and port such as 10.0.0.1:6379"
-            )
+        if self.ray is not None and self.ray not in ("auto", "local"):
+            port = self.ray.rpartition(":")[2]
+            if not _HOST_PORT.fullmatch(self.ray) or int(port) > MOST_PORT:
+                raise InputError(_no_address(self.ray))
+
+
+def _no_address(words: str) -> str:
+    return (
+        f"`ray` {words!r} is no address; give auto, local, or the head's host and port such as 10.0.0.1:6379"
+    )
 
 
 @contextmanager
-def joined_cluster(address: str) -> Iterator[Cluster]:
+def joined_cluster(address: str, progress: Progress | None = None) -> Iterator[Cluster]:
     """The cluster at an address, see `ClusterOptions`; left again afterwards, unless it was joined before."""
+    tell = progress or silent
     if find_spec("ray") is None:
         raise InputError("`ray` needs the package ray; install it with pip install 'samespot[ray]'")
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise InputError("`ray` and torchrun both share out the work; use one of them")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # what its core tells its own authors
+    os.environ.setdefault("RAY_COLOR_PREFIX", "0")  # its lines may go to a file
     os.environ.setdefault("RAY_task_oom_retries", str(RETRIES))  # else for ever
     import ray
 
-    if ray.is_initialized():
-        yield Cluster(ray)
-        return
+    with ExitStack() as stack:
+        if ray.is_initialized():
+            _refuse_other_cluster(ray, address)
+        else:
+            tell("starting Ray" if address == "local" else "joining the cluster", 0, 0)
+            stack.enter_context(_part_of(ray, address))
+        cluster = Cluster(ray, tell)
+        with _checked_once(cluster):
+            yield cluster
+
+
+@contextmanager
+def _part_of(ray: Any, address: str) -> Iterator[None]:
     # Ray tells of workers that died on standard output, where a result may go
     with redirect_stdout(sys.stderr), signals_kept():
-        _join(ray, address)
         try:
-            cluster = Cluster(ray)
-            cluster.check()
-            yield cluster
+            _join(ray, address)
+            # it would reset its colours in the end, as text in a progress bar
+            if colours := sys.modules.get("colorama.initialise"):
+                atexit.unregister(colours.reset_all)
+            yield
         finally:
-            ray.shutdown()
+            ray.shutdown()  # where it failed, too: it remembers the nodes of a cluster that did not let it in
+
+
+_commands = 0  # that this process is in, one within the other, with a cluster
+
+
+@contextmanager
+def _checked_once(cluster: Cluster) -> Iterator[None]:
+    """The first command checks the nodes; not again what it calls."""
+    global _commands
+    if not _commands:
+        cluster.check()
+    _commands += 1
+    try:
+        yield
+    finally:
+        _commands -= 1
+
+
+def _refuse_other_cluster(ray: Any, address: str) -> None:
+    """Raise unless the cluster that this process is part of is the one that is asked for."""
+    joined, here = ray.get_runtime_context().gcs_address, ray.util.get_node_ip_address()
+    if address == "local":
+        same = all(node["NodeManagerAddress"] == here for node in ray.nodes() if node["Alive"])
+    else:
+        same = address == "auto" or bool(_places(address, here) & _places(joined, here))
+    if not same:
+        raise InputError(
+            f"`ray={address}`: this process is part of the cluster at {joined}; leave that with ray.shutdown() first,"
+            " or use `ray=auto`"
+        )
+
+
+def _places(address: str, here: str) -> set[tuple[Any, ...]]:
+    """IP addresses and port of a host and port; none where no such host is known."""
+    host, _, port = address.rpartition(":")
+    host = here if host in ("localhost", "127.0.0.1", "[::1]") else host.strip("[]")
+    try:
+        return {found[4][:2] for found in socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)}
+    except (OSError, OverflowError, ValueError):
+        return set()
 
 
 @contextmanager
@@ -156,18 +223,40 @@ def _knock(address: str) -> None:
     """Ray itself waits for half a minute and prints pages."""
     host, _, port = address.rpartition(":")
     try:
-        socket.create_connection((host.strip("[]"), int(port)), KNOCK).close()
-    except (OSError, OverflowError) as error:
+        with socket.create_connection((host.strip("[]"), int(port)), KNOCK) as there:
+            encrypted = os.environ.get("RAY_USE_TLS", "0") != "0"
+            may_be_ray = encrypted or _speaks_http2(there)
+    except (OverflowError, ValueError):  # no such port or name can be
+        raise InputError(_no_address(address)) from None
+    except OSError as error:
         raise InputError(
             f"`ray={address}`: nothing answers there ({_first_line(error)}); start a cluster with ray start --head"
         ) from None
+
+    if not may_be_ray:
+        raise InputError(
+            f"`ray={address}`: what answers there is not the head of a Ray cluster; check the port, which is 6379"
+            " unless ray start --head was told another"
+        )
+
+
+def _speaks_http2(there: socket.socket) -> bool:
+    """Whether Ray would get an answer: to anything else it talks for minutes, and nobody can interrupt it."""
+    try:
+        there.sendall(_HELLO)
+        frame = b""
+        while len(frame) < 9 and (more := there.recv(9 - len(frame))):
+            frame += more
+    except OSError:
+        return False
+    return len(frame) == 9 and frame[3] == _SETTINGS
 
 
 class Cluster:
     """A Ray cluster that this process is part of."""
 
-    def __init__(self, ray: Any) -> None:
-        self._ray = ray
+    def __init__(self, ray: Any, tell: Progress = silent) -> None:
+        self._ray, self._tell = ray, tell
 
     @property
     def cores(self) -> int:
@@ -206,7 +295,7 @@ class Cluster:
         """
         with one_line(self._ray):
             held = [self._ray.put(one) for one in shared]
-            yield from self._done(self._task(work, 1), ((job, *held) for job in jobs), lambda: self.cores)
+            yield from self._done(work, ((job, *held) for job in jobs), 1)
 
     def through(
         self, worker: Callable[..., Any], made_with: Sequence[Any], spans: Sequence[Any], *, gpu: bool = False
@@ -221,9 +310,7 @@ class Cluster:
             # in a list, so that Ray does not fetch it for each span
             held = [self._ray.put((worker, tuple(made_with)))]
             name = uuid.uuid4().hex
-            run = self._task(_by_held, self.cores_each(gpu), gpu)
-            jobs = ((span, name, held) for span in spans)
-            yield from self._done(run, jobs, lambda: self.workers(gpu))
+            yield from self._done(_by_held, ((span, name, held) for span in spans), self.cores_each(gpu), gpu)
 
     def _task(self, work: Callable[..., Any], cores: int, gpu: bool = False) -> Any:
         how: dict[str, Any] = {"num_cpus": cores, "max_retries": RETRIES}
@@ -233,14 +320,15 @@ class Cluster:
         return self._ray.remote(**how)(work)
 
     def _done(
-        self, run: Any, jobs: Iterator[tuple[Any, ...]], at_once: Callable[[], int]
+        self, work: Callable[..., Any], jobs: Iterator[tuple[Any, ...]], cores: int, gpu: bool = False
     ) -> Iterator[tuple[int, Any]]:
         """Numbers and results as they come. None is begun that is far ahead of one that is not done: results may wait
         for their turn in memory."""
         ray, left, waiting, begun = self._ray, enumerate(jobs), dict[Any, int](), 0
+        run, nowhere = self._task(work, cores, gpu), 0.0  # [s] that there has been no node for it
         try:
             while True:
-                most = AHEAD * at_once()  # nodes come and go
+                most = AHEAD * self._at_once(cores, gpu)  # nodes come and go
                 oldest = min(waiting.values(), default=begun)
                 room = max(0, min(most - len(waiting), oldest + FARTHEST * most - begun))
                 for number, job in islice(left, room):
@@ -248,24 +336,38 @@ class Cluster:
                     begun = number + 1
                 if not waiting:
                     return
-                (done,), _ = ray.wait(list(waiting))
-                yield waiting.pop(done), ray.get(done)
+                done, _ = ray.wait(list(waiting), timeout=GLANCE)
+                nowhere = 0.0 if done or self._offered(cores, gpu) else nowhere + GLANCE
+                if nowhere >= PATIENCE:  # Ray itself would wait for ever
+                    raise InputError(_nobody_offers(cores, gpu))
+                if nowhere >= SOON:
+                    self._tell(f"waiting for a node with {_needed(cores, gpu)}", 0, 0)
+                for one in done:
+                    yield waiting.pop(one), ray.get(one)
         finally:
             for one in waiting if ray.is_initialized() else ():  # else to cancel would start a new Ray
                 ray.cancel(one)
 
     def workers(self, gpu: bool) -> int:
         """How many there is room for, of those that hold a network."""
-        each = self.cores_each(gpu)
-        return max(1, self.gpus if gpu else sum(cores // each for cores, _ in self._nodes()))
+        return self._at_once(self.cores_each(gpu), gpu)
 
     def cores_each(self, gpu: bool) -> int:
-        """Of a worker that holds a network: beside a GPU so few that every GPU of its node gets one; else `CORES_EACH`,
-        or what the largest node has."""
+        """Of a worker that holds a network: beside a GPU so few that every GPU of its node gets one; else as many of
+        `CORES_EACH` as leave hardly a core of the cluster idle."""
         nodes = self._nodes()
         if gpu:
             return min([CORES_EACH, *(cores // gpus for cores, gpus in nodes if gpus)])
-        return max(1, min(CORES_EACH, max((cores for cores, _ in nodes), default=1)))
+        enough = NEARLY_ALL * sum(cores for cores, _ in nodes)
+        used = {each: sum(cores // each * each for cores, _ in nodes) for each in range(1, CORES_EACH + 1)}
+        return max((each for each in used if used[each] >= max(1, enough)), default=1)
+
+    def _at_once(self, cores: int, gpu: bool) -> int:
+        return max(1, self.gpus if gpu else sum(there // cores for there, _ in self._nodes()))
+
+    def _offered(self, cores: int, gpu: bool) -> bool:
+        """Whether some node could run it, now or when it is free."""
+        return any(there >= cores and gpus >= gpu for there, gpus in self._nodes())
 
     def _nodes(self) -> list[tuple[int, int]]:
         """Cores and GPUs of each node."""
@@ -315,46 +417,68 @@ def own_gpu() -> int:
 # ---- what nodes have ----
 
 
-def sample_of(photos: Sequence[Path | str]) -> dict[str, int]:
-    """Some of these files, from the first to the last, and their sizes; only those that this machine sees."""
-    step = max(1, len(photos) // SAMPLES)
-    some = [os.path.abspath(one) for one in photos[::step] if not is_address(one)]
-    return {path: os.path.getsize(path) for path in some if os.path.isfile(path)}
+def sample_of(photos: Sequence[Path | str]) -> dict[str, str]:
+    """Some of these photos, from the first to the last, and their sizes; only those that this machine sees."""
+    some = [full_name(one) for one in photos[:: max(1, len(photos) // SAMPLES)]]
+    found = zip(some, states_of(some), strict=True)
+    return {photo: _size_in(state) for photo, state in found if state is not None}
 
 
-def refuse_unseen(samples: dict[str, int]) -> None:
-    """Raise unless this node sees these files. A node may join, or lose its folders, when the work has begun."""
-    for path, size in samples.items():
-        if not os.path.isfile(path) or os.path.getsize(path) != size:
-            raise InputError(_unseen(platform.node(), path))
+def refuse_unseen(samples: dict[str, str]) -> None:
+    """Raise unless this node sees these photos. A node may join, or lose its folders, when the work has begun."""
+    seen = seen_of(samples)
+    for photo, size in samples.items():
+        if seen[photo][0] != size:
+            raise InputError(_unseen(platform.node(), photo, seen[photo][1]))
 
 
-def _unseen(node: str, path: str) -> str:
+def seen_of(photos: Iterable[str]) -> dict[str, tuple[str | None, str]]:
+    """The sizes of photos, as the storage tells this machine; or None, and why."""
+
+    def seen(photo: str) -> tuple[str | None, str]:
+        try:
+            return _size_in(state_of(photo)), "another size there"
+        except InputError as error:
+            return None, str(error).removeprefix(f"{shown(photo)}: ")
+
+    names = list(photos)
+    return dict(zip(names, in_threads(seen, names, AT_ONCE), strict=True))
+
+
+def _size_in(state: str) -> str:
+    return state.partition("\n")[0]
+
+
+def _unseen(node: str, photo: str, why: str) -> str:
+    if is_address(photo):
+        return f"node {node}: {shown(photo)}: {why}; every node needs the same packages, rights and configuration"
     return (
-        f"node {node}: does not see {path} as this machine does; put the photos into a folder that all nodes share"
+        f"node {node}: does not see {photo} as this machine does; put the photos into a folder that all nodes share"
         " under the same path"
     )
 
 
 def _node_facts(paths: Iterable[str]) -> dict[str, Any]:
     """What a node has. This function is sent whole: the node may have another samespot, or none."""
-    import os
     import platform
 
-    facts: dict[str, Any] = {"python": platform.python_version(), "samespot": None, "source": None}
+    facts: dict[str, Any] = {
+        "python": platform.python_version(),
+        "samespot": None,
+        "source": None,
+        "seen": {},
+    }
     try:
         import samespot
 
         facts["samespot"] = samespot.__version__
-        from samespot.cluster import source_digest
+        from samespot.cluster import seen_of, source_digest
 
         facts["source"] = source_digest()
+        facts["seen"] = seen_of(paths)
     except (ImportError, AttributeError, OSError):
         pass
-    return {
-        **facts,
-        "sizes": {path: os.path.getsize(path) if os.path.isfile(path) else None for path in paths},
-    }
+    return facts
 
 
 @cache
@@ -379,9 +503,10 @@ def _refuse_other_node(name: str, facts: dict[str, Any], own: dict[str, Any]) ->
             f"node {name}: its samespot {facts['samespot']} has other files than this machine's; install the same on"
             " both"
         )
-    for path, size in own["sizes"].items():
-        if facts["sizes"][path] != size:
-            raise InputError(_unseen(name, path))
+    for photo, (size, _) in own["seen"].items():
+        there, why = facts["seen"][photo]
+        if there != size:
+            raise InputError(_unseen(name, photo, why))
 
 
 def _by_value(function: Any) -> Any:
@@ -406,6 +531,17 @@ def one_line(ray: Any) -> Iterator[None]:
         raise InputError(_said(kinds, error)) from None
 
 
+def _needed(cores: int, gpu: bool) -> str:
+    return " and ".join(["a GPU"] * gpu + [f"{cores} core{'s' * (cores > 1)}"] * (cores > 0))
+
+
+def _nobody_offers(cores: int, gpu: bool) -> str:
+    return (
+        f"no node of the cluster has offered {_needed(cores, gpu)} for {PATIENCE:g} s, which the work needs; start one"
+        f" with ray start, and {RESUMES}"
+    )
+
+
 def _said(kinds: Any, error: Any) -> str:
     causes = list(_causes(error))
     if isinstance(causes[-1], InputError):  # Ray's own around it is one, too, with pages of text
@@ -414,9 +550,9 @@ def _said(kinds: Any, error: Any) -> str:
         if isinstance(cause, kinds.OutOfDiskError) or getattr(cause, "errno", None) == 28:
             return f"a node of the cluster is out of disk space; free some, and {RESUMES}"
         if isinstance(cause, kinds.OutOfMemoryError):
-            return f"a node of the cluster ran out of memory {RETRIES} times; give nodes fewer cores, and {RESUMES}"
+            return f"a node of the cluster ran out of memory {RETRIES + 1} times; give nodes fewer cores, and {RESUMES}"
     if any(_gone(cause) for cause in causes):
-        return f"the same work killed its worker {RETRIES} times; see Ray's logs, and {RESUMES}"
+        return f"the same work killed its worker {RETRIES + 1} times; see Ray's logs, and {RESUMES}"
     return f"Ray: {_first_line(causes[-1])}; {RESUMES}"
 
 

@@ -122,7 +122,7 @@ def located(photos: Places, folder: Path) -> Example:
     asked, there = photos.of_split("query"), open_map(folder)
     chosen: tuple[int, Answer] | None = None
     for row in range(0, len(asked), max(1, len(asked) // TRIED)):
-        answer = there.locate(asked.images[row])
+        answer = there.locate(asked.image(row))
         if chosen is None or answer.probability > chosen[1].probability:
             chosen = row, answer
         if answer.found:
@@ -132,7 +132,7 @@ def located(photos: Places, folder: Path) -> Example:
     assert answer.position is not None
     truth = asked.centres[row, :2]  # the town knows it exactly, its GPS does not
     error = float(np.hypot(answer.position.easting - truth[0], answer.position.northing - truth[1]))
-    return Example(asked.images[row], answer, error)
+    return Example(asked.image(row), answer, error)
 
 
 def shown(evaluation: Evaluation) -> list[str]:

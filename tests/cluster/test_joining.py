@@ -1,8 +1,13 @@
 """What a wrong address gets: one line, and no cluster."""
 
+import os
+import platform
 import signal
 import socket
 import sys
+import tempfile
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
@@ -19,10 +24,19 @@ def refuses(address, words):
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("words", ["here", "ray://10.0.0.1:10001", "10.0.0.1", "10.0.0.1:port", ""])
+@pytest.mark.parametrize(
+    "words", ["here", "ray://10.0.0.1:10001", "10.0.0.1", "10.0.0.1:port", "10.0.0.1:99999", ""]
+)
 def test_what_is_no_address(words):
     with pytest.raises(InputError, match=r"is no address; give auto, local, or the head's host and port"):
         ClusterOptions(ray=words)
+
+
+@pytest.mark.parametrize("address", ["10.0.0..1:6379", f"{'a' * 64}.net:6379"])
+def test_what_looks_like_an_address_and_can_be_none(address):
+    """Python raises UnicodeError."""
+    ClusterOptions(ray=address)
+    refuses(address, f"^`ray` '{address}' is no address; give auto, local, or the head's host and port")
 
 
 def test_nothing_at_an_address():
@@ -32,6 +46,21 @@ def test_nothing_at_an_address():
         refuses(address, f"`ray={address}`: nothing answers there .*ray start --head")
 
 
+def test_something_else_at_an_address(monkeypatch):
+    """A web server, and one that says nothing; Ray itself would try for minutes, and cannot be interrupted."""
+    monkeypatch.setattr(cluster, "KNOCK", 0.5)
+    web = HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
+    serving = threading.Thread(target=web.handle_request)
+    serving.start()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        for port in (web.server_port, silent.getsockname()[1]):
+            refuses(
+                f"127.0.0.1:{port}", "what answers there is not the head of a Ray cluster; check the port"
+            )
+    serving.join()
+    web.server_close()
+
+
 def test_a_cluster_that_asks_for_a_token(monkeypatch):
     import ray
 
@@ -39,6 +68,7 @@ def test_a_cluster_that_asks_for_a_token(monkeypatch):
         raise ConnectionError("Failed to connect to Ray cluster")
 
     monkeypatch.setattr(ray, "init", refuse)
+    monkeypatch.setattr(cluster, "_speaks_http2", lambda there: True)
     with socket.create_server(("127.0.0.1", 0)) as head:
         refuses(
             f"127.0.0.1:{head.getsockname()[1]}",
@@ -96,6 +126,25 @@ def test_another_ray_or_python_on_the_head(monkeypatch):
     )
 
 
+def test_another_python_on_a_real_head(ray_start, other_python, monkeypatch):
+    how, version = other_python
+    monkeypatch.setenv("RAY_AUTH_MODE", "disabled")  # else Ray keeps a token in the home folder
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # its sockets need a short name
+        where = ("--head", "--port", str(port), "--temp-dir", folder)
+        head = ray_start(*where, "--num-cpus", "0", "--include-dashboard", "false", **how)
+        ours = platform.python_version()
+        refuses(
+            f"127.0.0.1:{port}",
+            f"the cluster runs Ray .* and Python {version}, and this machine Ray .* and Python {ours}; install the",
+        )
+        with joined_cluster("local") as here:  # and nothing is left of the other
+            assert here.cores == os.cpu_count()
+        head.terminate()
+        head.wait()
+
+
 def test_signals_are_as_before_when_it_is_left(monkeypatch):
     import ray
 
@@ -122,3 +171,48 @@ def test_what_is_told_stays_out_of_a_result(monkeypatch):
     with joined_cluster("local"):
         assert sys.stdout is sys.stderr
     assert sys.stdout is before
+
+
+class Joined:
+    """A process that is part of a cluster already, say by a cell of a notebook."""
+
+    def __init__(self, monkeypatch, at="10.0.0.9:6379", nodes=("10.0.0.9", "10.0.0.2"), here="10.0.0.2"):
+        import ray
+
+        self.checks, self.gcs_address = 0, at
+        alive = [{"Alive": True, "NodeManagerAddress": one} for one in nodes]
+        monkeypatch.setattr(ray, "is_initialized", lambda: True)
+        monkeypatch.setattr(ray, "get_runtime_context", lambda: self)
+        monkeypatch.setattr(ray, "nodes", lambda: alive)
+        monkeypatch.setattr(ray.util, "get_node_ip_address", lambda: here)
+        monkeypatch.setattr(ray, "shutdown", lambda: pytest.fail("others are part of it"))
+        monkeypatch.setattr(cluster.Cluster, "check", self.check)
+
+    def check(self, photos=()):
+        self.checks += 1
+
+
+def test_another_cluster_than_the_one_joined_is_refused(monkeypatch):
+    Joined(monkeypatch)
+    left = "leave that with ray.shutdown\\(\\) first, or use `ray=auto`$"
+    for other in ("10.0.0.1:6379", "10.0.0.9:6380", "10.0.0..9:6379", "local"):
+        refuses(other, f"^`ray={other}`: this process is part of the cluster at 10.0.0.9:6379; {left}")
+
+
+@pytest.mark.parametrize("address", ["auto", "10.0.0.9:6379"])
+def test_the_cluster_that_is_joined_is_used_and_checked_once_a_command(monkeypatch, address):
+    joined = Joined(monkeypatch)
+    for command in (1, 2):
+        with joined_cluster(address), joined_cluster(address):  # a command, and what it calls
+            assert joined.checks == command
+    with pytest.raises(KeyError), joined_cluster(address):
+        raise KeyError
+    with joined_cluster(address):
+        assert joined.checks == 4
+
+
+def test_a_cluster_of_this_machine_by_its_names(monkeypatch):
+    Joined(monkeypatch, "10.0.0.2:6379", ["10.0.0.2"])
+    for address in ("local", "localhost:6379", "127.0.0.1:6379"):
+        with joined_cluster(address):
+            pass

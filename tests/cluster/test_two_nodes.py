@@ -1,10 +1,11 @@
 """A real Ray of two nodes on this machine: the same results to the last bit, also where a node dies in the middle."""
 
 import hashlib
+import io
 import os
+import platform
 import shutil
 import subprocess
-import sys
 import time
 
 import numpy as np
@@ -236,6 +237,12 @@ def test_search_over_shards_is_exact(nodes, monkeypatch, dtype):
             np.testing.assert_array_equal(many.distances, one.distances)
         few = search_sharded(cluster, asked, vectors[:5], 9)  # fewer than k
         np.testing.assert_array_equal(few.rows, search(asked, vectors[:5], 9).rows)
+        broken = vectors.copy()
+        broken[77] = np.nan
+        with pytest.raises(InputError, match="the descriptor in map row 77 is not finite"):
+            search_sharded(cluster, asked, broken, 9)
+        with pytest.raises(InputError, match="the descriptor in query row 77 is not finite"):
+            search_sharded(cluster, broken, vectors, 9)
 
 
 def test_a_map_is_the_same_though_a_node_dies(nodes, net, places, tmp_path, monkeypatch):
@@ -283,14 +290,33 @@ class Dies:
     """A worker that a span kills each time."""
 
     def __call__(self, span):
+        with open(span, "a") as file:
+            file.write("x")
         os._exit(1)
+
+
+class Large:
+    """A worker whose results are larger than its node's memory for them."""
+
+    def __call__(self, span):
+        return np.zeros(200 << 20, dtype=np.uint8)
+
+
+class Echoes:
+    def __call__(self, span):
+        time.sleep(0.1)
+        return span
+
+
+def twice(job):
+    return 2 * job
 
 
 def fails(job):
     raise {"disk": OSError(28, "No space left on device"), "bug": KeyError("what")}[job]
 
 
-def test_work_that_kills_its_workers_or_fails_ends_in_one_line(nodes, monkeypatch):
+def test_work_that_kills_its_workers_or_fails_ends_in_one_line(nodes, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "RETRIES", 1)
     with joined_cluster(nodes.address) as cluster:
         with pytest.raises(InputError, match=r"is out of disk space; .* resumes where it left off$"):
@@ -298,42 +324,89 @@ def test_work_that_kills_its_workers_or_fails_ends_in_one_line(nodes, monkeypatc
         with pytest.raises(InputError, match=r"^Ray: 'what'; the same command again"):
             list(cluster.each(fails, ["bug"]))
         with pytest.raises(
-            InputError, match=r"^the same work killed its worker .* resumes where it left off$"
+            InputError, match=r"^the same work killed its worker 2 times; .* resumes where it left off$"
         ) as died:
-            list(cluster.through(Dies, (), ["photos"]))
+            list(cluster.through(Dies, (), [str(tmp_path / "deaths")]))
         assert "\n" not in str(died.value)
+    assert (tmp_path / "deaths").read_text() == "xx"
+
+
+def test_work_waits_for_a_node_that_can_do_it_and_not_for_ever(nodes, monkeypatch):
+    """Workers of two cores, and the only node that has two leaves; once another comes, once none."""
+    monkeypatch.setattr(module, "NEARLY_ALL", 0)  # the other two nodes have a core each
+    monkeypatch.setattr(module, "PATIENCE", 2.0)
+    large = []
+
+    def come():
+        large.append(nodes.cluster.add_node(num_cpus=2))
+        nodes.cluster.wait_for_nodes()
+
+    def leave():
+        nodes.cluster.remove_node(large.pop(), allow_graceful=False)
+
+    def done(cluster, *then):
+        """All spans; after the first, this happens."""
+        for count, (_, one) in enumerate(cluster.through(Echoes, (), range(12))):
+            for happens in then if count == 0 else ():
+                happens()
+            yield one
+
+    come()
+    with joined_cluster(nodes.address) as cluster:
+        assert cluster.cores_each(False) == 2
+        assert sorted(done(cluster, leave, come)) == list(range(12))
+        refused = r"^no node of the cluster has offered 2 cores for 2 s, .* the same command again resumes"
+        with pytest.raises(InputError, match=refused) as nobody:
+            list(done(cluster, leave))
+        assert "\n" not in str(nobody.value)
+        with pytest.raises(InputError, match="has offered a GPU and 4 cores for 2 s"):
+            list(cluster.through(Echoes, (), [0], gpu=True))
+
+
+def test_a_cluster_that_is_joined_goes_by_its_names_and_another_is_refused(nodes):
+    port = nodes.address.rpartition(":")[2]
+    for address in ("auto", "local", f"localhost:{port}", nodes.address):
+        with joined_cluster(address) as cluster:
+            assert sorted(cluster.each(twice, [1, 2])) == [(0, 2), (1, 4)]
+    with (
+        pytest.raises(
+            InputError, match=f"part of the cluster at {nodes.address}; leave that with ray.shutdown"
+        ),
+        joined_cluster("192.0.2.200:6379"),
+    ):
+        pass
 
 
 # ---- nodes that are not as they should be: started as one starts them, each in its own world ----
 
 
-@pytest.fixture
-def join(nodes):
-    """Starts a node of the cluster by `ray start`, in an environment of its own, and stops it."""
-    started = []
+own_mounts = pytest.mark.skipif(
+    shutil.which("unshare") is None or subprocess.run(["unshare", "-m", "true"], check=False).returncode != 0,
+    reason="no mount of one's own on this machine",
+)
 
-    def start(*before, **environment):
-        ray = os.path.join(os.path.dirname(sys.executable), "ray")
-        words = [*before, ray, "start", "--address", nodes.address, "--num-cpus", "1", "--block"]
-        count = len(alive())
-        node = subprocess.Popen(
-            words, env={**os.environ, **environment}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-        started.append(node)
-        for _ in range(200):
-            if len(alive()) > count:
-                return
-            time.sleep(0.1)
-        pytest.fail("the node did not come up")
+
+@pytest.fixture
+def join(nodes, ray_start):
+    """Starts a node of the cluster in an environment of its own, and stops it."""
+    before, started = len(alive()), []
+
+    def start(*words, **how):
+        started.append(ray_start("--address", nodes.address, "--num-cpus", "1", *words, **how))
+        wait_until(lambda: len(alive()) == before + len(started))
 
     yield start
     for node in started:
         node.terminate()
-        node.wait()
-    for _ in range(100):
-        if len(alive()) <= 2:
-            break
-        time.sleep(0.2)
+    wait_until(lambda: len(alive()) == before)
+
+
+def wait_until(true):
+    for _ in range(200):
+        if true():
+            return
+        time.sleep(0.1)
+    pytest.fail("a node did not come or did not go")
 
 
 def alive():
@@ -354,14 +427,75 @@ def test_a_node_with_another_samespot_is_named(nodes, join, tmp_path, places):
         cluster.check()
 
 
-@pytest.mark.skipif(
-    shutil.which("unshare") is None or subprocess.run(["unshare", "-m", "true"], check=False).returncode != 0,
-    reason="no mount of one's own on this machine",
-)
+def test_a_node_with_another_python_is_named(nodes, join, other_python):
+    """Ray lets one with another patch release in only where it is told to."""
+    (how, version), here = other_python, platform.python_version()
+    join(**how, RAY_DEFAULT_PYTHON_VERSION_MATCH_LEVEL="minor")
+    with (
+        joined_cluster(nodes.address) as cluster,
+        pytest.raises(InputError, match=f"^node .*: has python {version}, and this machine {here}; install"),
+    ):
+        cluster.check()
+
+
+@own_mounts
 def test_a_folder_that_is_not_shared_is_named(nodes, join, net, places, tmp_path):
     hide = f'mount -t tmpfs none "{places.root}" && exec "$@"'
-    join("unshare", "-m", "sh", "-c", hide, "sh")
+    join(before=("unshare", "-m", "sh", "-c", hide, "sh"))
     with pytest.raises(
         InputError, match=r"^node .*: does not see .*000\.jpg as this machine does; put the photos"
     ):
         describe(net, places, tmp_path / "d", ray=nodes.address, on_bad_image="skip")
+
+
+def test_an_address_that_a_node_cannot_read_is_named(nodes, net, tmp_path):
+    """In the memory of this process alone, as credentials may be."""
+    import fsspec
+
+    content = io.BytesIO()
+    Image.new("RGB", (64, 48)).save(content, "png")
+    names = [f"memory://here/{i}.png" for i in range(6)]
+    for name in names:
+        fsspec.filesystem("memory").pipe_file(name, content.getvalue())
+    places = Places.build(tmp_path, {"image": names, "easting": 0.0, "northing": np.arange(6) * 9.0})
+    with pytest.raises(InputError, match=r"^node .*: memory://here/0\.png: no such photo.*the same packages"):
+        describe(net, places, tmp_path / "d", ray=nodes.address, on_bad_image="skip")
+
+
+class Forgets:
+    """A worker that finds no photo, as where a folder is no longer mounted."""
+
+    def __init__(self, cores):
+        pass
+
+    def __call__(self, photos):
+        return None, {at: f"{photo}: cannot read the image (No such file)" for at, photo in enumerate(photos)}
+
+
+def test_a_node_that_lost_its_photos_is_not_believed(nodes, places):
+    with (
+        joined_cluster(nodes.address) as cluster,
+        pytest.raises(
+            InputError, match=r"^node .*0\d\d\.jpg: cannot read .*, and this machine can read it; fix"
+        ),
+    ):
+        list(describing.made_on_nodes(cluster, Forgets, (), places.images, [(0, PHOTOS)], gpu=False))
+    bad = [places.images[7]]
+    with joined_cluster(nodes.address) as cluster:  # which is bad here, too
+        ((_, (start, made, why)),) = describing.made_on_nodes(cluster, Forgets, (), bad, [(0, 1)], gpu=False)
+    assert (start, made, list(why)) == (0, None, [0])
+
+
+@own_mounts
+def test_a_full_disk_on_one_node_is_said(nodes, join, monkeypatch):
+    """Where Ray keeps what does not fit into memory; the other nodes have a core each, and the work needs two."""
+    monkeypatch.setattr(module, "NEARLY_ALL", 0)
+    small = f'mount -t tmpfs -o size=32m none "{nodes.cluster.head_node.get_temp_dir_path()}" && exec "$@"'
+    store = ("--object-store-memory", str(80 << 20))
+    join("--num-cpus", "2", *store, before=("unshare", "-m", "sh", "-c", small, "sh"))
+    with (
+        joined_cluster(nodes.address) as cluster,
+        pytest.raises(InputError, match=r"^a node of the cluster is out of disk space; .* resumes") as said,
+    ):
+        list(cluster.through(Large, (), ["photos"]))
+    assert "\n" not in str(said.value)

@@ -98,7 +98,7 @@ def test_xfeat_beside_the_plain_descriptor(samespot, street):
     words = ("--rerank", "xfeat", "--rerank-keypoints", 100, "--rerank-top", 2)
     result, _, _ = evaluated(samespot, street, "gem", *words)
     _, better = result.variants
-    assert result.settings["re-ranking"]["size"] == [480, 640]  # that of the photos
+    assert result.settings["re-ranking"]["keypoints"] == 100
     assert better.metrics["R@1"].value == 1.0
     np.testing.assert_array_equal(better.outcomes["score"], 100)  # every keypoint fits
 
@@ -106,16 +106,19 @@ def test_xfeat_beside_the_plain_descriptor(samespot, street):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--rerank", "sift"), "--rerank 'sift' is unknown; choose one of patch-netvlad, xfeat"),
+        (
+            ("--rerank", "sift"),
+            "--rerank 'sift' is unknown; choose one of patch-netvlad, xfeat, lighterglue",
+        ),
         (("--rerank-top", 5), "--rerank-top has no effect without --rerank"),
         (("--rerank", "xfeat", "--rerank-dims", 64), "--rerank-dims has no effect with --rerank xfeat"),
         (
-            ("--rerank", "patch-netvlad", "--rerank-geometry", "homography"),
-            "--rerank-geometry has no effect with --rerank patch-netvlad",
+            ("--rerank", "patch-netvlad", "--rerank-keypoints", 64),
+            "--rerank-keypoints has no effect with --rerank patch-netvlad",
         ),
         (
-            ("--rerank", "xfeat", "--rerank-size", "big"),
-            "--rerank-size 'big' is not understood",
+            ("--rerank", "disk", "--rerank-patches", "2,5"),
+            "--rerank-patches has no effect with --rerank disk",
         ),
         (("--rerank", "xfeat", "--rerank-top", 0), "--rerank-top 0 must be at least 1"),
         (

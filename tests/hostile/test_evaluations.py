@@ -163,7 +163,7 @@ OPTIONS = {
     "negative seed": (["--map", "PLACES", "--seed", "-1"], "--seed -1 must be at least 0"),
     "rerank by magic": (
         ["--map", "PLACES", "--rerank", "magic"],
-        "--rerank 'magic' is unknown; choose one of patch-netvlad, xfeat",
+        "--rerank 'magic' is unknown; choose one of patch-netvlad, xfeat, lighterglue, aliked, disk",
     ),
     "rerank options without rerank": (
         ["--map", "PLACES", "--rerank-top", "5"],
@@ -173,9 +173,9 @@ OPTIONS = {
         ["--map", "PLACES", "--rerank", "xfeat", "--rerank-top", "0"],
         "--rerank-top 0 must be at least 1",
     ),
-    "rerank a size of 7": (
-        ["--map", "PLACES", "--rerank", "xfeat", "--rerank-size", "7x7"],
-        "photos of 7x7 for XFeat: both sides must be multiples of 32",
+    "rerank by 4 keypoints": (
+        ["--map", "PLACES", "--rerank", "xfeat", "--rerank-keypoints", "4"],
+        "--rerank-keypoints 4 must be at least 5",
     ),
     "rerank by patches of a CNN": (
         ["--map", "PLACES", "--rerank", "patch-netvlad"],

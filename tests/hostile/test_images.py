@@ -110,17 +110,19 @@ def huge(path):
         file.truncate(3_000_000_000)  # sparse
 
 
-def unnamed(path):
-    path.symlink_to("/proc/self/mem")
-
-
-@pytest.mark.parametrize(
-    "make", [missing, folder, pipe, device, loop, huge, unnamed], ids=lambda m: m.__name__
-)
+@pytest.mark.parametrize("make", [missing, folder, pipe, device, loop, huge], ids=lambda m: m.__name__)
 def test_what_is_no_image_file(refused, here, make):
     make(here / "a.jpg")
     (here / "p.csv").write_text(HEAD + "a.jpg,1,2,3\n")
     refused(["describe", "MODEL", "p.csv", "--out", "d"], "a.jpg", "--on-bad-image skip")
+
+
+def test_a_disk_that_fails_is_no_bad_image(refused, here):
+    """/proc/self/mem is a file whose first byte is an I/O error."""
+    (here / "a.jpg").symlink_to("/proc/self/mem")
+    (here / "p.csv").write_text(HEAD + "a.jpg,1,2,3\n")
+    words = ["describe", "MODEL", "p.csv", "--out", "d", "--on-bad-image", "skip"]
+    refused(words, "a.jpg: cannot read the image (Input/output error)", "the same command again resumes")
 
 
 def rotated():

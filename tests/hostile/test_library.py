@@ -35,17 +35,11 @@ CALLS = {
     ),
     "search by magic": (
         lambda w: samespot.search(FLOATS, FLOATS, 1, engine="magic", device="cpu"),
-        "`engine` 'magic' is unknown; choose one of auto, numpy, faiss, torch",
+        "`engine` 'magic' is unknown; choose one of auto, numpy, torch",
     ),
     "search on a tpu": (
         lambda w: samespot.search(FLOATS, FLOATS, 1, device="tpu"),
         "`device` 'tpu' is unknown; choose auto, cpu or cuda",
-    ),
-    "search with faiss and exclusions": (
-        lambda w: samespot.search(
-            FLOATS, FLOATS, 1, engine="faiss", device="cpu", excluded=lambda q, p: None
-        ),
-        "`engine=faiss` cannot exclude pairs; use `engine=auto`",
     ),
     "whitening of words": (
         lambda w: Whitening.fit("descriptors", "x"),

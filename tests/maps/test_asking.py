@@ -14,7 +14,9 @@ from samespot.maps.trust import Trust
 from samespot.matching.keypoints import Keypoints
 from samespot.matching.verification import Agreement
 from samespot.places.table import Places
+from samespot.progress import silent
 from samespot.retrieval import exclusion
+from samespot.storage import MissingPhotoError, StorageError
 
 SPOTS, DIMS = 80, 32
 CONTRAST = EVIDENCE.index("contrast")
@@ -168,7 +170,7 @@ def test_a_tiny_map_cannot_ask_itself():
 
 
 def test_photos_are_changed_before_they_are_asked(tmp_path, monkeypatch):
-    monkeypatch.setattr(asking.os, "cpu_count", lambda: 1)  # one thread: one after the other
+    monkeypatch.setattr(asking, "cores", lambda: 1)  # one thread: one after the other
     held = Held(root=tmp_path)
     rng = np.random.default_rng(0)
     pixels = {name: rng.integers(0, 255, (24, 32, 3), dtype=np.uint8) for name in held.places.table["image"]}
@@ -233,3 +235,19 @@ def test_a_column_that_hardly_any_photo_fills_decides_nothing():
     }
     places = Places.build("nowhere", columns, missing_images="ignore")
     assert [how for how, _ in asking._too_easy(places, places)] == ["without the photos from its own spot"]
+
+
+def test_a_storage_that_fails_is_no_photo_that_is_gone(monkeypatch):
+    """A photo that is gone is asked as the map holds it, unchanged: far easier, and all of them would be."""
+    held, rows = Held(), np.arange(3)
+
+    def fails(path):
+        raise errors.pop(0)
+
+    monkeypatch.setattr(asking, "read_image", fails)
+    errors = [MissingPhotoError("gone")] * 3
+    found = asking._changed(held, rows, lambda image: np.ones(DIMS), None, 0, silent)[0]
+    np.testing.assert_array_equal(found, held.vectors[rows])
+    errors = [StorageError("token expired")] * 3
+    with pytest.raises(StorageError, match="token expired"):
+        asking._changed(held, rows, lambda image: np.ones(DIMS), None, 0, silent)

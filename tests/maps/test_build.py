@@ -569,6 +569,26 @@ def test_photos_that_are_not_there_are_left_out(street, tmp_path, net):
     assert generation.meta["left_out"] == {"image file missing": 1}
 
 
+def test_a_folder_that_goes_away_meanwhile_does_not_make_the_map_smaller(street, tmp_path, net):
+    photos = street(9)
+    made(photos, tmp_path / "map", net)
+    away, more = tmp_path / "away", shutil.copytree(photos, tmp_path / "more")
+    for path in more.iterdir():
+        Image.open(path).rotate(180).save(path, exif=Image.open(path).getexif())
+
+    def unmounted(what, done, total):
+        if what.startswith("describing") and more.exists():
+            more.rename(away)
+
+    with pytest.raises(
+        InputError, match=r"more: this folder of photos is no longer there; put it back.*resumes"
+    ):
+        update_map(None, tmp_path / "map", add=(str(more),), progress=unmounted)
+    assert len(open_generation(tmp_path / "map")) == 9
+    away.rename(more)
+    assert len(update_map(None, tmp_path / "map", add=(str(more),)).generation) == 18
+
+
 def test_a_photo_of_unknown_position_is_left_out(street, tmp_path, net):
     photos = street(3)
     columns = {"image": [f"{i:03d}.jpg" for i in range(3)], "easting": [0.0, np.nan, 1.0], "northing": 0.0}

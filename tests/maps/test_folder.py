@@ -1,5 +1,6 @@
 """Opening and writing a map: one line for whatever is wrong, one writer at a time, nothing lost."""
 
+import errno
 import json
 import os
 import shutil
@@ -93,6 +94,15 @@ def test_facts_that_do_not_fit_the_files(made):
         open_generation(made)
     change(made, segments=3)
     with pytest.raises(InputError, match="this map is broken"):
+        open_generation(made)
+
+
+def test_more_segments_than_a_process_may_map(made, monkeypatch):
+    def full(path):
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    monkeypatch.setattr(folder, "Segment", full)
+    with pytest.raises(InputError, match=r"its \d+ segments are .* raise vm\.max_map_count \(sysctl\)"):
         open_generation(made)
 
 
@@ -307,6 +317,22 @@ def test_ctrl_c_keeps_what_is_done(street, tmp_path, net, monkeypatch):
     built = update_map(photos, tmp_path / "map", model=net)
     assert len(built.generation) == 40
     assert built.described == len(looked) == 40 - 16  # a batch was through
+
+
+def test_an_error_keeps_what_is_done(street, tmp_path, net, monkeypatch):
+    """As from a cluster whose nodes are gone, or of the network."""
+    photos, batches, real = street(40), [], build.PhotoLooker._made
+
+    def made(looker, some):
+        batches.append(len(some))
+        if len(batches) == 2:
+            raise InputError("no node of the cluster has a core")
+        return real(looker, some)
+
+    monkeypatch.setattr(build.PhotoLooker, "_made", made)
+    with pytest.raises(InputError, match="no node"):
+        update_map(photos, tmp_path / "map", model=net)
+    assert update_map(photos, tmp_path / "map", model=net).described == 40 - batches[0]
 
 
 LIMITED = """

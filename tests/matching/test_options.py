@@ -1,9 +1,11 @@
 """Options of re-ranking: words are read, and what would do nothing is refused."""
 
+from typing import get_args
+
 import pytest
 
 from samespot import InputError
-from samespot.matching.options import PatchOptions, RerankOptions, XFeatOptions, parse_patches
+from samespot.matching.options import KEYPOINTS, By, Matcher, PatchOptions, RerankOptions, parse_patches
 
 
 def test_patches_are_read_with_their_weights():
@@ -15,15 +17,15 @@ def test_patches_are_read_with_their_weights():
         RerankOptions.of({"rerank": "patch-netvlad", "rerank_patches": "2:-1,5:2"})
 
 
-def test_nothing_typed_is_the_default_of_either_method():
+def test_nothing_typed_is_the_default_of_each_method():
     asked = RerankOptions()
     assert asked.rerank is None
-    assert (asked.patch_options(), asked.xfeat_options()) == (PatchOptions(), XFeatOptions())
+    assert (asked.patch_options(), asked.rerank_keypoints) == (PatchOptions(), KEYPOINTS)
 
 
-def test_the_size_that_was_asked_for_wins_over_that_of_the_photos():
-    assert RerankOptions(rerank="xfeat").xfeat_options((96, 128)).size == (96, 128)
-    assert RerankOptions(rerank="xfeat", rerank_size="64x96").xfeat_options((96, 128)).size == (64, 96)
+def test_every_matcher_re_ranks():
+    """One list for maps and evaluations: what verifies an answer also orders a list."""
+    assert set(get_args(By)) == {"patch-netvlad", *get_args(Matcher)}
 
 
 @pytest.mark.parametrize(
@@ -31,9 +33,12 @@ def test_the_size_that_was_asked_for_wins_over_that_of_the_photos():
     [
         ({"rerank_top": 5}, "`rerank_top` has no effect without `rerank`"),
         ({"rerank": "xfeat", "rerank_dims": 64}, "`rerank_dims` has no effect with `rerank=xfeat`"),
-        ({"rerank": "patch-netvlad", "rerank_size": "32x32"}, "`rerank_size` has no effect with"),
-        ({"rerank": "xfeat", "rerank_keypoints": 3}, "3 keypoints per photo: a fundamental needs 8 or more"),
-        ({"rerank": "sift"}, "`rerank` 'sift' is unknown; choose one of patch-netvlad, xfeat"),
+        ({"rerank": "patch-netvlad", "rerank_keypoints": 64}, "`rerank_keypoints` has no effect with"),
+        ({"rerank": "xfeat", "rerank_keypoints": 3}, "`rerank_keypoints` 3 must be at least 5"),
+        (
+            {"rerank": "sift"},
+            "`rerank` 'sift' is unknown; choose one of patch-netvlad, xfeat, lighterglue",
+        ),
     ],
 )
 def test_a_mistake_names_the_option(typed, said):

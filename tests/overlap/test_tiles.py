@@ -1,5 +1,6 @@
 """Parts of labels that are kept: those of the same labels alone, and no more open files than there may be."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -7,12 +8,14 @@ import pytest
 
 from samespot import cluster
 from samespot.errors import InputError
-from samespot.overlap import tiles
+from samespot.overlap import tiles, visibility
 from samespot.overlap.cloud import PointCloud
+from samespot.overlap.labels import PairLabels
 from samespot.overlap.rules import Points, Sectors
 from samespot.overlap.scene import Scene
 from samespot.places.camera import Camera
 from samespot.places.table import Places
+from tests.overlap.test_task import write_msls
 
 CAMERA = Camera(64, 48, 60.0, 60.0, 32.0, 24.0)
 
@@ -36,7 +39,7 @@ def alone(monkeypatch):
     from contextlib import nullcontext
 
     made = OneProcess()
-    monkeypatch.setattr(tiles, "joined_cluster", lambda address: nullcontext(made))
+    monkeypatch.setattr(tiles, "joined_cluster", lambda address, progress: nullcontext(made))
     return made
 
 
@@ -94,6 +97,72 @@ def test_parts_of_the_same_scene_are_taken_and_those_of_another_samespot_are_not
     assert alone.jobs == 4
 
 
+@pytest.mark.parametrize("rule", ["flat", "scene"])
+def test_parts_go_when_the_labels_are_finished_without_a_cluster(alone, tmp_path, monkeypatch, rule):
+    monkeypatch.setattr(tiles, "RUN", 1)
+    monkeypatch.setattr(tiles, "TILE", 1)
+    cloud = PointCloud(np.random.default_rng(0).uniform((-2, -1, 1), (4, 1, 4), (60, 3)))
+    made = Sectors() if rule == "flat" else Points(Scene(cloud, CAMERA, "points.ply"))
+    places = posed(tmp_path)
+    stopped(made, places, tmp_path / "labels")
+    assert (tmp_path / ".labels.tiles").exists()
+    made.label(places, places, out=tmp_path / "labels")
+    assert not (tmp_path / ".labels.tiles").exists()
+
+
+@pytest.mark.parametrize("ray", [None, "local"])
+def test_work_on_the_whole_cloud_and_the_whole_map_is_done_once(alone, tmp_path, monkeypatch, ray):
+    """Not for each part: its points in line, their spacing, and where the sets of the map are empty."""
+    monkeypatch.setattr(tiles, "RUN", 1)
+    cloud = PointCloud(np.random.default_rng(0).uniform((-2, -1, 1), (4, 1, 4), (600, 3)))
+    rule, places = Points(Scene(cloud, CAMERA, "points.ply"), "cloud"), posed(tmp_path)
+    queries = places.select([3, 1])
+    expected = rule.label(queries, places)
+    sizes = {}
+
+    def counted(name):
+        real = getattr(visibility, name)
+
+        def count(values):
+            sizes.setdefault(name, []).append(len(values))
+            return real(values)
+
+        monkeypatch.setattr(visibility, name, count)
+
+    for name in ("neighbours_together", "point_spacing", "_occupied"):
+        counted(name)
+    found = rule.label(queries, places, ray=ray)
+    occupied = [4, 2] if ray is None else [4, 1, 1]  # the map, and the queries
+    assert sizes == {"neighbours_together": [600], "point_spacing": [600], "_occupied": occupied}
+    for name in ("indptr", "columns", "similarity"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
+    assert found.nonzero > 0
+
+
+def test_a_preset_joins_the_cluster_once_and_its_tables_stay_on_standard_output(
+    samespot, tmp_path, monkeypatch
+):
+    ray = pytest.importorskip("ray", reason="ray is not installed")
+    for city in ("cph", "london"):
+        write_msls(tmp_path / "msls", city, "query", [(0, 0, 0), (5, 0, 10)])
+        write_msls(tmp_path / "msls", city, "database", [(0, 0, 40), (25, 0, 0), (0, 500, 0)])
+    joined, left = [], []
+    monkeypatch.setattr(ray, "init", lambda **_: joined.append("joined"))
+    monkeypatch.setattr(ray, "is_initialized", lambda: len(joined) > len(left))
+    monkeypatch.setattr(ray, "shutdown", lambda: left.append("left"))
+    monkeypatch.setattr(cluster, "_refuse_other_cluster", lambda ray, address: None)
+    monkeypatch.setattr(cluster, "Cluster", lambda ray, tell: OneProcess())
+    words = ("label", tmp_path / "msls", "--preset", "msls", "--out", tmp_path / "labels", "--no-figures")
+    code, out, err = samespot(*words, "--ray", "local")
+    assert (code, joined, left) == (0, ["joined"], ["left"]), err
+    for city in ("cph", "london"):
+        assert f"{city}: 2 queries" in out
+        found = PairLabels.open(tmp_path / "labels" / city / "labels").dense()
+        np.testing.assert_allclose(found[0], [50 / 90, 0.44965, 0], atol=5e-5)
+    code, out, err = samespot(*words, "--ray", "local", "--json", "-")
+    assert [one["name"] for one in json.loads(out)["labels"]] == ["cph", "london"]
+
+
 def test_more_tiles_than_files_may_be_open(alone, tmp_path, monkeypatch):
     import resource
 
@@ -124,30 +193,3 @@ def test_what_a_cluster_cannot_do_for_a_scene(alone, tmp_path):
         Points(scene, "depth").label(posed(tmp_path), posed(tmp_path), ray="local")
     with pytest.raises(InputError, match="leave out `device`, or `ray`"):
         Points(scene, device="cuda").label(posed(tmp_path), posed(tmp_path), ray="local")
-
-
-@pytest.mark.parametrize(
-    ("nodes", "gpu", "each", "workers"),
-    [
-        ([(16, 8)], True, 2, 8),
-        ([(64, 8), (64, 0)], True, 4, 8),
-        ([(0, 1)], True, 0, 1),
-        ([(64, 0), (1, 0)], False, 4, 16),
-        ([(2, 0), (1, 0)], False, 2, 1),
-        ([(1, 0), (1, 0)], False, 1, 2),
-    ],
-)
-def test_every_gpu_gets_a_worker_and_a_small_node_does_not_cut_the_large_ones(nodes, gpu, each, workers):
-    class Ray:
-        def nodes(self):
-            return [{"Alive": True, "Resources": {"CPU": cores, "GPU": gpus}} for cores, gpus in nodes]
-
-        def cluster_resources(self):
-            return {"CPU": sum(cores for cores, _ in nodes), "GPU": sum(gpus for _, gpus in nodes)}
-
-    made = cluster.Cluster(Ray())
-    assert (made.cores_each(gpu), made.workers(gpu)) == (each, workers)
-
-
-def test_results_wait_for_their_turn():
-    assert list(cluster.in_order(iter([(2, "c"), (0, "a"), (1, "b")]))) == ["a", "b", "c"]

@@ -55,7 +55,7 @@ def test_a_good_csv_is_read_as_it_stands(csv, tmp_path):
     assert places.root == tmp_path
     assert places.table["image"].tolist() == ["a.jpg", "b.jpg", "c.jpg"]
     np.testing.assert_array_equal(places.positions, [[1, 2, 0], [3, 4, 90.5], [5, 6, np.nan]])
-    assert places.images[1] == tmp_path / "b.jpg"
+    assert places.images[1] == places.image(1) == tmp_path / "b.jpg"
     assert (places.projection, places.dropped, places.notes) == (None, {}, ())
     assert not places.has_pose
     assert places.panoramas.tolist() == [False, False, False]

@@ -3,9 +3,9 @@
 import numpy as np
 
 from samespot import Places
-from samespot.matching.local_features import XFeat, fitting_size
-from samespot.matching.options import XFeatOptions
+from samespot.matching.by_keypoints import ByKeypoints
 from samespot.matching.reranker import FeatureStore
+from samespot.matching.verification import verifier_named
 
 QUERIES = 10
 
@@ -25,7 +25,7 @@ def test_a_true_neighbour_fits_better_than_a_place_elsewhere(real_data):
     chosen = rng.choice(np.flatnonzero(unlike.min(axis=1) < 3), QUERIES, replace=False)
     true = there[unlike[chosen].argmin(axis=1)]
     elsewhere = np.array([rng.choice(there[row > 100]) for row in metres[chosen]])
-    by, store = XFeat(XFeatOptions(500, size=fitting_size(144, 144))), FeatureStore()
+    by, store = ByKeypoints(verifier_named("xfeat")), FeatureStore()
     asked = store.features(by, places.select(queries[chosen]), "queries")
     kept = store.features(by, places.select(np.concatenate([true, elsewhere])), "map")
     pairs = [by.scores(asked[i], kept, np.array([i, QUERIES + i])) for i in range(QUERIES)]

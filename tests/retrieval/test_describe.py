@@ -15,6 +15,7 @@ from PIL import Image
 from samespot.errors import InputError
 from samespot.images import prefetch
 from samespot.images import sources as images_module
+from samespot.images.reading import read_image
 from samespot.model import onnx_trunk
 from samespot.model.network import PlaceNet
 from samespot.places.table import Places
@@ -68,8 +69,8 @@ def places(tmp_path):
 @pytest.fixture
 def read(monkeypatch):
     """Names of the images that have been read."""
-    names, original = [], images_module.read_image
-    monkeypatch.setattr(images_module, "read_image", lambda path: names.append(path.name) or original(path))
+    names, original = [], images_module.read_encoded
+    monkeypatch.setattr(images_module, "read_encoded", lambda path: names.append(path.name) or original(path))
     return names
 
 
@@ -313,8 +314,8 @@ from samespot.places.table import Places
 from samespot.retrieval.describe import describe
 from samespot.images import sources as images
 given = json.loads(sys.argv[1])
-rank, names, original = os.environ["RANK"], [], images.read_image
-images.read_image = lambda path: names.append(path.name) or original(path)
+rank, names, original = os.environ["RANK"], [], images.read_encoded
+images.read_encoded = lambda path: names.append(path.name) or original(path)
 net, places = PlaceNet.load(given["model"]), Places.read(given["places"])
 options = dict(batch_size=4, device="cpu", workers=1)
 try:
@@ -455,7 +456,7 @@ def test_photos_at_several_sizes_give_the_mean_of_their_descriptors(net, places)
     for size in ((48, 64), (32, 48), (24, 32)):
         one = copy.deepcopy(net)
         one.preprocessing = net.preprocessing.at_sizes(size)
-        photos = torch.stack([images_module.read_image(path) for path in places.images])
+        photos = torch.stack([read_image(path) for path in places.images])
         parts.append(one.describe_images(photos).numpy())
     mean = sum(parts) / np.linalg.norm(sum(parts), axis=1, keepdims=True)
     np.testing.assert_allclose(made, mean, atol=2e-4)

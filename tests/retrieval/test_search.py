@@ -1,8 +1,5 @@
 """Exact search against float64 brute force, on every engine: random vectors, ties, near-ties and bad rows."""
 
-import re
-import sys
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,7 +10,7 @@ from samespot.retrieval import search as search_module
 from samespot.retrieval.exclusion import any_of, pairs, panoramas, same_name
 from samespot.retrieval.search import Found, search
 
-ENGINES = ("numpy", "faiss", "torch")
+ENGINES = ("numpy", "torch")
 
 
 def unit(n, d=32, seed=0, dtype=np.float32):
@@ -62,8 +59,7 @@ def test_random_unit_vectors_by_brute_force(engine, dtype, block_bytes):
 @pytest.mark.parametrize("dims", [1, 3, 31, 257])
 def test_the_engines_agree_bit_for_bit(dims):
     queries, places = unit(40, dims, 2), unit(3000, dims, 3)
-    numpy, faiss, torch = (search(queries, places, 25, device="cpu", engine=e) for e in ENGINES)
-    assert_same(faiss, numpy, exactly=True)
+    numpy, torch = (search(queries, places, 25, device="cpu", engine=e) for e in ENGINES)
     assert_same(torch, numpy, exactly=True)
 
 
@@ -168,7 +164,7 @@ def test_small_integer_vectors_are_full_of_ties(data):
         block_bytes=block_bytes,
     )
     assert_same(found, brute_force(queries, places, k, out), exactly=True)
-    plain = search(queries, places, k, device="cpu", engine="faiss", block_bytes=block_bytes)
+    plain = search(queries, places, k, device="cpu", engine=engine, block_bytes=block_bytes)
     assert_same(plain, brute_force(queries, places, k), exactly=True)
 
 
@@ -322,7 +318,6 @@ def test_progress_rises_to_the_number_of_queries():
         ({"places": np.ones((3, 32), dtype=int)}, "expected floats"),
         ({"device": "tpu"}, "`device` 'tpu' is unknown"),
         ({"engine": "annoy"}, "`engine` 'annoy' is unknown"),
-        ({"engine": "faiss", "excluded": lambda q, m: None}, "cannot exclude"),
         ({"excluded": lambda q, m: np.zeros((1, 1), dtype=bool)}, "as long as the descriptors"),
         ({"excluded": lambda q, m: np.zeros((2, 9))}, "float64"),
         ({"block_bytes": 0}, "at least 1"),
@@ -353,12 +348,3 @@ def test_a_gpu_that_is_not_there_is_refused():
         pytest.skip("there is a GPU")
     with pytest.raises(InputError, match="`device=cuda`: torch sees no GPU"):
         search(unit(2), unit(3), 1, device="cuda")
-
-
-def test_faiss_missing_is_said(monkeypatch):
-    monkeypatch.setitem(sys.modules, "faiss", None)
-    assert search(unit(2), unit(2), 1, device="cpu").rows.tolist() == [[0], [1]]
-    with pytest.raises(InputError, match="faiss is not installed") as said:
-        search(unit(2), unit(2), 1, device="cpu", engine="faiss")
-    advised = re.findall(r"use `engine=(\w+)`", str(said.value))
-    assert search(unit(2), unit(2), 1, device="cpu", engine=advised[0]).rows.tolist() == [[0], [1]]

@@ -140,9 +140,8 @@ def test_memory_mapped_files_are_whitened_block_by_block(tmp_path, small_blocks)
     mapped = np.load(tmp_path / "x.npy", mmap_mode="r")
     w = Whitening.fit(mapped, "map")
     seen = []
-    out = w.apply_to(mapped, 6, tmp_path / "out.npy", progress=lambda *a: seen.append(a))
-    assert isinstance(out, np.memmap)
-    np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), w(x, 6))
+    out = w.sweep(mapped, [6], progress=lambda *a: seen.append(a))[6]
+    np.testing.assert_array_equal(out, w(x, 6))
     assert seen[-1] == ("whitening", 100, 100)
     assert len(seen) == -(-100 // 7)
 
@@ -158,7 +157,7 @@ def test_blocks_bound_the_float64_copies(tmp_path):
     try:
         tracemalloc.start()
         w = Whitening.fit(mapped, "map")
-        w.apply_to(mapped, 16, tmp_path / "out.npy")
+        w(mapped, 4)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

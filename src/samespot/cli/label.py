@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+from contextlib import nullcontext, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from samespot.cli import console
 from samespot.cli.app import app
 from samespot.cli.bridge import command, words_of
+from samespot.cluster import joined_cluster
 from samespot.errors import InputError
 from samespot.options import Options, names, option, split
 from samespot.overlap.options import LabelOptions, label_tasks
 from samespot.places.options import ReadOptions, RowOptions
+
+if TYPE_CHECKING:
+    from samespot.overlap.task import Labelled, LabelTask
 
 
 @command(app, LabelOptions, ReadOptions)
@@ -30,33 +36,43 @@ def label(typed: dict[str, Any]) -> Any:
 
         ineffective(set(reading) - {"missing_images"}, reading, f"with `preset={asked.preset}`")
     console.refuse_absent_gpu(asked.device)
-    results = []
-    for task in label_tasks(asked, ReadOptions.of(reading)):
-        from samespot.figures.label_set import draw_label_set
-        from samespot.overlap.reference_h5 import export_h5
-        from samespot.overlap.task import run_task
-
-        console.notes_of(task.queries, task.places)
-        folder = asked.out / task.name if asked.preset else asked.out
-        with console.progress_bar() as progress:
-            done = run_task(task, folder / "labels", progress, asked.ray)
-            files = [folder / "labels"]
-            if asked.figures:
-                progress("drawing figures", 0, 1)
-                try:
-                    files += draw_label_set(done, folder / "figures", asked.pair)
-                except (
-                    InputError
-                ) as error:  # the labels are there: a photo that cannot be drawn takes nothing away
-                    console.warn(f"not all figures were drawn: {error}")
-            if asked.h5:
-                same = bool(done.labels.meta["same_table"])
-                files.append(export_h5(done.labels, asked.out / f"{task.name}_gt.h5", condensed=same))
-        console.label_table(done.summary())
-        console.files_written(files)
-        results.append({**done.summary(), "files": [str(f) for f in files]})
+    results, shown = [], sys.stdout
+    tasks = label_tasks(asked, ReadOptions.of(reading))
+    # once for all tasks of a preset: to join takes seconds. Meanwhile standard output goes to standard error
+    with nullcontext() if asked.preset is None or asked.ray is None else joined_cluster(asked.ray):
+        for task in tasks:
+            done, files = _labelled(task, asked)
+            with redirect_stdout(shown):
+                console.label_table(done.summary())
+                console.files_written(files)
+            results.append({**done.summary(), "files": [str(f) for f in files]})
     _hint(asked, words_of({**{k: v for k, v in ours.items() if k in names(RowOptions)}, **reading}))
     return {"labels": results}
+
+
+def _labelled(task: LabelTask, asked: LabelOptions) -> tuple[Labelled, list[Path]]:
+    """Do a task; what came of it, and the files that were written."""
+    from samespot.figures.label_set import draw_label_set
+    from samespot.overlap.reference_h5 import export_h5
+    from samespot.overlap.task import run_task
+
+    console.notes_of(task.queries, task.places)
+    folder = asked.out / task.name if asked.preset else asked.out
+    with console.progress_bar() as progress:
+        done = run_task(task, folder / "labels", progress, asked.ray)
+        files = [folder / "labels"]
+        if asked.figures:
+            progress("drawing figures", 0, 1)
+            try:
+                files += draw_label_set(done, folder / "figures", asked.pair)
+            except (
+                InputError
+            ) as error:  # the labels are there: a photo that cannot be drawn takes nothing away
+                console.warn(f"not all figures were drawn: {error}")
+        if asked.h5:
+            same = bool(done.labels.meta["same_table"])
+            files.append(export_h5(done.labels, asked.out / f"{task.name}_gt.h5", condensed=same))
+    return done, files
 
 
 def _hint(asked: LabelOptions, reading: Sequence[str] = ()) -> None:

@@ -9,10 +9,11 @@ from typing import Any
 from samespot.devices import device_named
 from samespot.evaluation.cases import Case
 from samespot.evaluation.variants import MAP, Other
-from samespot.matching.local_features import XFeat, photo_size
+from samespot.matching.by_keypoints import ByKeypoints
 from samespot.matching.options import RerankOptions
 from samespot.matching.patch_netvlad import PatchNetVLAD, learn_projection, netvlad_of
 from samespot.matching.reranker import FeatureStore, Reranking
+from samespot.matching.verification import verifier_named
 from samespot.model.network import PlaceNet
 from samespot.places.table import Places
 from samespot.progress import Progress
@@ -38,8 +39,8 @@ def reranking_of(
     where = device_named(describing.device)
     notes: list[str] = []
     by: Any
-    if asked.rerank == "xfeat":
-        by = XFeat(asked.xfeat_options(photo_size(cases[0].places)), where)
+    if asked.rerank != "patch-netvlad":
+        by = ByKeypoints(verifier_named(asked.rerank, asked.rerank_keypoints, where))
     else:
         netvlad_of(net)  # a wrong network should show before its photos are described
         places, name = (cases[0].places, MAP) if other is None else (other.places, other.name)

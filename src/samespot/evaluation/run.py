@@ -129,7 +129,7 @@ def run_evaluation(
     """The same with options that are read. cases: those of the protocol, where they were opened before. weights: of a
     model by name."""
     describing, reranked = describing or DescribeOptions(), reranked or RerankOptions()
-    with nullcontext() if describing.ray is None else joined_cluster(describing.ray) as cluster:
+    with nullcontext() if describing.ray is None else joined_cluster(describing.ray, progress) as cluster:
         return _run(model, asked, describing, reranked, posed, cases, weights, cluster, progress)
 
 

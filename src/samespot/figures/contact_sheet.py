@@ -67,7 +67,7 @@ def draw_contact_sheet(
                 axes[i, j].set_axis_off()
                 if chosen[i, j] < 0:
                     continue
-                axes[i, j].imshow(open_photo(places.images[chosen[i, j]]))
+                axes[i, j].imshow(open_photo(places.image(chosen[i, j])))
         for j in range(width):
             seen = chosen[chosen[:, j] >= 0, j]
             if len(seen) and "condition" in places.table:

@@ -157,7 +157,7 @@ def _gallery_row(done: Evaluated, number: int, case: Case, found: Found, query: 
         guess = max(0.0, 1 - distance / margin) if calibrated is None else float(calibrated(distance))
         matches.append(
             GalleryMatch(
-                case.places.images[place],
+                case.places.image(place),
                 _position(case.places.positions[place]),
                 distance,
                 bool(np.isin(place, case.positives[query])),
@@ -167,7 +167,7 @@ def _gallery_row(done: Evaluated, number: int, case: Case, found: Found, query: 
             )
         )
     return GalleryRow(
-        case.queries.images[query],
+        case.queries.image(query),
         _position(case.queries.positions[query]),
         matches,
         f"{case.query_names[query]}: {_in_words(rank)}",

@@ -96,8 +96,8 @@ def _draw_one(done: Labelled, folder: Path, name: str, pair: tuple[int, int]) ->
         radius=rule.radius,
         measure=rule.measure,
         others=task.places.positions[:, :2],
-        query_image=query.images[0],
-        place_image=place.images[0],
+        query_image=query.image(0),
+        place_image=place.image(0),
         names=_names(pair, query, place),
     )
 
@@ -109,7 +109,7 @@ def _names(pair: tuple[int, int], query: Places, place: Places) -> tuple[str, st
 
 def _name(image: Places, longest: int = 28) -> str:
     """File name of a one-row table's image, its middle left out where it is long."""
-    name = image.images[0].name
+    name = image.image(0).name
     return name if len(name) <= longest else f"{name[: longest // 2]}…{name[1 - longest // 2 :]}"
 
 
@@ -128,8 +128,8 @@ def _draw_scene_pair(
         cloud=scene.cloud,
         seen_a=seen[0].mask(0),
         seen_b=seen[1].mask(0),
-        image_a=query.images[0],
-        image_b=place.images[0],
+        image_a=query.image(0),
+        image_b=place.image(0),
         centres=np.concatenate([query.centres, place.centres]),
         quaternions=np.concatenate([query.quaternions, place.quaternions]),
         similarity=float(visibility_iou(seen[0], seen[1])[0, 0]),

@@ -56,7 +56,7 @@ def activations_of(runs: Sequence[ReportRun], progress: Progress | None = None) 
         return []
     queries = known[0][1].queries
     rows = np.linspace(0, len(queries) - 1, PHOTOS + 2).round().astype(int)[1:-1]
-    photos = [queries.images[row] for row in rows if queries.images[row].is_file()]
+    photos = [queries.image(row) for row in rows if queries.image(row).is_file()]
     if not photos:
         return []
     maps: dict[str, Any] = {}

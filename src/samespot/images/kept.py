@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from samespot.images.prefetch import blocks_ahead
-from samespot.images.sources import FileImages, Loaded, in_blocks, require_room, send, wait_for
+from samespot.images.sources import FileImages, Loaded, in_blocks, send, wait_for
+from samespot.memory import require_room
 
 
 class Kept:

@@ -10,8 +10,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from samespot.photo_files import photo_at
 from samespot.places.table import Places
+from samespot.storage import photo_at
 
 
 class Images(Protocol):

@@ -30,7 +30,7 @@ class DeviceOptions(Options):
     )
     workers: int | None = option(
         None,
-        "Threads that read images.",
+        "Threads that read and decode images. 64 wait for photos at addresses, whatever this says.",
         least=1,
         default="one per core, at most 16; beside a GPU four fewer",
         panel=PANEL,

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from samespot.errors import InputError
-from samespot.photo_files import address_of, opened, read_encoded, refuse_large
+from samespot.photo_files import opened, refuse_large
+from samespot.storage import read_encoded, shown
 
 # by torchvision, in less time than by Pillow. Not PNG: of one with too few pixels its decoder ends the process
 _FAST = (b"\xff\xd8\xff", b"GIF8", b"RIFF")
@@ -22,7 +23,7 @@ def read_image(path: str | Path) -> Tensor:
 
     JPEG, WebP and GIF (first frame) are decoded by torchvision, everything else by Pillow.
     """
-    return decode_image(read_encoded(path), address_of(path) or path)
+    return decode_image(read_encoded(path), path)
 
 
 def as_image(photo: Any, named: str = "the photo") -> Tensor:
@@ -53,7 +54,7 @@ def _checked_pixels(pixels: Tensor, as_expected: bool) -> Tensor:
 def decode_image(encoded: bytes, path: str | Path) -> Tensor:
     """The bytes of an image file, decoded as by `read_image`; `path` is named where that fails."""
     if not encoded:
-        raise InputError(f"{path}: there is nothing in it; give an image file")
+        raise InputError(f"{shown(path)}: there is nothing in it; give an image file")
     refuse_large(encoded, path)
     fast = encoded.startswith(_FAST) and not _is_webp_with_exif(encoded)
     image = _decode_with_torchvision(encoded) if fast else None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar
@@ -14,11 +15,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from samespot.cores import cores
 from samespot.errors import InputError
 from samespot.images.listing import Images, PathList
 from samespot.images.preprocess import Preprocessing
-from samespot.images.reading import read_image
-from samespot.photo_files import read_encoded, refuse_large
+from samespot.images.reading import decode_image
+from samespot.photo_files import refuse_large
+from samespot.storage import AT_ONCE, StorageError, is_address, read_encoded, shared_out
 
 MOST_WORKERS = 16
 SPARE = 4  # of at least twice as many cores are left to what feeds a GPU: it must never wait for one
@@ -74,13 +77,16 @@ class FileImages:
     ) -> None:
         self.images, self.preprocessing, self.device = images, preprocessing, device
         self.bad = bad or BadImages()
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        here = cores()
         self.on_gpu = device.type == "cuda" and (
-            decode == "gpu" or (decode == "auto" and cores < CORES_TO_DECODE)
+            decode == "gpu" or (decode == "auto" and here < CORES_TO_DECODE)
         )
-        spare = SPARE if device.type == "cuda" and cores >= 2 * SPARE else 0
-        self._workers = workers or min(cores - spare, MOST_WORKERS)
+        spare = SPARE if device.type == "cuda" and here >= 2 * SPARE else 0
+        self._workers = workers or min(here - spare, MOST_WORKERS)
         self._pool = ThreadPoolExecutor(self._workers, thread_name_prefix="images")
+        # those that wait for a storage; begun when there is something to wait for, and as few decode at once
+        self._waiting = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="addresses")
+        self._decoders = threading.Semaphore(self._workers)
 
     def load(self, numbers: NDArray[np.int64]) -> Loaded:
         unique, inverse = np.unique(numbers, return_inverse=True)
@@ -96,20 +102,14 @@ class FileImages:
         return Loaded(values, good[inverse])
 
     def close(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._pool, self._waiting):
+            pool.shutdown(wait=False, cancel_futures=True)
 
-    def _each(self, work: Callable[[A], B], given: Sequence[A]) -> list[B]:
-        """`work` of all that is given, in order, by all threads. One task a thread, not one an image: handing out
-        thousands of them a second keeps the thread that feeds the network waiting."""
-        results: list[Any] = [None] * len(given)
-        left = iter(range(len(given)))  # each number is taken once, by whichever thread comes first
-
-        def some(_: int) -> None:
-            for at in left:
-                results[at] = work(given[at])
-
-        list(self._pool.map(some, range(min(self._workers, len(given)))))
-        return results
+    def _each(self, work: Callable[[A], B], given: Sequence[A], paths: Sequence[Path]) -> list[B]:
+        """`work` of all that is given for these photos, in order: by many threads where most of the time is waiting."""
+        if any(map(is_address, paths)):
+            return shared_out(self._waiting, AT_ONCE, work, given)
+        return shared_out(self._pool, self._workers, work, given)
 
     def _decode(self, paths: list[Path]) -> tuple[Tensor, dict[int, InputError]]:
         """(n, 3, *size) on the processor, in memory that the GPU can fetch from; black where reading failed."""
@@ -123,22 +123,30 @@ class FileImages:
                 memory_format=torch.channels_last if for_gpu else torch.contiguous_format,
             )
 
+        # of files, no more threads are at work than may decode
+        turn = self._decoders if any(map(is_address, paths)) else nullcontext()
+
         def read(at: int) -> InputError | None:
             try:
-                pixels[at] = self.preprocessing.resize(read_image(paths[at])[None])[0]
+                encoded = read_encoded(paths[at])
+                with turn:
+                    image = decode_image(encoded, paths[at])
+                    pixels[at] = self.preprocessing.resize(image[None])[0]
+            except StorageError:
+                raise
             except InputError as error:
                 pixels[at] = 0
                 return error
             return None
 
-        failed = {at: error for at, error in enumerate(self._each(read, range(len(paths)))) if error}
+        failed = {at: error for at, error in enumerate(self._each(read, range(len(paths)), paths)) if error}
         return pixels, failed
 
     def _decode_on_gpu(self, paths: list[Path]) -> tuple[Tensor, dict[int, InputError]]:
         """The same by nvJPEG, for the JPEG files that need no turning; the others by the processor."""
         from torchvision.io import ImageReadMode, decode_jpeg
 
-        encoded = self._each(_upright_jpeg, paths)
+        encoded = self._each(_upright_jpeg, paths, paths)
         plain = [at for at, data in enumerate(encoded) if data is not None]
         if not plain:
             return self._decode(paths)
@@ -169,6 +177,8 @@ def _upright_jpeg(path: Path) -> Tensor | None:
     try:
         data = read_encoded(path)
         refuse_large(data, path)
+    except StorageError:
+        raise
     except InputError:  # the processor's decoder will say it
         return None
     if data[:3] != b"\xff\xd8\xff" or data[-2:] != b"\xff\xd9":
@@ -217,24 +227,3 @@ def wait_for(device: torch.device) -> None:
 def in_blocks(count: int, block: int) -> Iterator[NDArray[np.int64]]:
     for start in range(0, count, block):
         yield np.arange(start, min(start + block, count))
-
-
-def require_room(size: int, device: torch.device, what: str, remedy: str) -> None:
-    """Refuse what would not fit, before hours are spent on it. size: bytes."""
-    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else available_memory()
-    if size > 0.9 * free:
-        where = "of the GPU's memory" if device.type == "cuda" else "of memory"
-        raise InputError(
-            f"{what} need {size / 1e9:.1f} GB, and {free / 1e9:.1f} GB {where} are free; {remedy}"
-        )
-
-
-def available_memory() -> int:
-    """Bytes of memory that can still be used."""
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    return int(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))

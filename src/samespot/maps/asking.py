@@ -11,7 +11,6 @@ asked in other light and by other cameras: the photos are changed before they ar
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -23,6 +22,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from samespot.cores import cores
 from samespot.devices import one_torch_thread
 from samespot.errors import InputError
 from samespot.images.reading import read_image
@@ -42,6 +42,7 @@ from samespot.places.table import Places
 from samespot.progress import Progress, counting, silent
 from samespot.retrieval import exclusion
 from samespot.retrieval.search import search
+from samespot.storage import StorageError
 from samespot.training.augment import draw_augmentation
 
 REACH = 4.0  # times as far, two photos share nothing
@@ -287,6 +288,8 @@ def _changed(
     def look(number: int, path: Path) -> tuple[NDArray[Any], Keypoints | None] | None:
         try:
             image = read_image(path)
+        except StorageError:
+            raise
         except InputError:
             return None
         other = changes[np.array([number])](image[None]).round().to(torch.uint8)[0]
@@ -294,7 +297,7 @@ def _changed(
 
     tick = counting(tell, "changing photos to ask", len(rows))
     paths = held.places.select(rows).images
-    with one_torch_thread(), ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="photos") as pool:
+    with one_torch_thread(), ThreadPoolExecutor(cores(), thread_name_prefix="photos") as pool:
         for number, looked in enumerate(pool.map(look, range(len(paths)), paths)):
             if looked is not None:
                 vectors[number], keypoints[number] = looked

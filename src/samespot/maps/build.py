@@ -2,7 +2,8 @@
 
     sources ─► contents (one table, a key a file) ─► segments (what has no key there yet is described) ─► a generation
 
-Nothing but a segment's photos is held in memory. A kill costs the photos of one segment, and never the map.
+Nothing but a segment's photos is held in memory. A kill costs the photos of one segment, and never the map. With
+`ray` there are more of both: those that nodes are at, and those that wait for their turn.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import torch
 from numpy.typing import NDArray
 
 import samespot
-from samespot.cluster import Cluster, in_order, joined_cluster, refuse_unseen, sample_of
+from samespot.cluster import RESUMES, Cluster, in_order, joined_cluster
 from samespot.devices import device_named, one_torch_thread
 from samespot.errors import InputError
 from samespot.maps import folder as files
@@ -57,7 +58,6 @@ from samespot.model.network import PlaceNet
 from samespot.model.onnx_trunk import OnnxTrunk
 from samespot.model.shipped import DEFAULT_MODEL
 from samespot.options import names, split
-from samespot.photo_files import address_of, full_name, photo_at
 from samespot.places.catalogue import as_places
 from samespot.places.geodesy import to_degrees
 from samespot.places.options import ReadOptions
@@ -67,16 +67,16 @@ from samespot.progress import Progress, silent
 from samespot.retrieval.describe import (
     Describer,
     OnDevice,
-    Span,
     blocks_left,
     describer_for,
     device_of_worker,
+    made_on_nodes,
     on_nodes,
     readers,
-    spans_of,
     trunk_where_it_pays,
 )
 from samespot.retrieval.options import DescribeOptions
+from samespot.storage import MissingPhotoError, StorageError, photo_at, shown
 from samespot.whitening.whitening import Whitening
 
 if TYPE_CHECKING:
@@ -478,23 +478,35 @@ def _describe(
         if work.settings.ray is None:
             made = _looker(work, len(todo))(paths)
         else:
-            made = _made_on_nodes(stack.enter_context(joined_cluster(work.settings.ray)), work, paths)
+            made = _made_on_nodes(
+                stack.enter_context(joined_cluster(work.settings.ray, work.tell)), work, paths
+            )
         try:
             for some in made:
                 rows, at = todo[done : done + len(some)], paths[done : done + len(some)]
                 done += len(some)
                 for row, path, one in zip(rows, at, some, strict=True):
                     if isinstance(one, InputError):
+                        _refuse_vanished(contents, int(row), one)
                         bad[int(row)] = f"{UNREADABLE}: {_reason(one, path)}"
                     else:
                         writer.put(Described(contents.keys[row].tobytes(), *one))
                 writer.settle()
                 tick(len(some))
-        except KeyboardInterrupt:
-            writer.flush()  # what is done is done
-            raise
-    writer.flush()
+        except StorageError as error:
+            raise StorageError(f"{error}; {RESUMES}") from None
+        finally:
+            writer.flush()  # what is done is done, whatever happened
     return bad
+
+
+def _refuse_vanished(contents: Contents, row: int, error: InputError) -> None:
+    """A photo that is not there, because its folder as a whole is not, is no reason to make the map smaller."""
+    root = next(one.source.root for one in contents.parts if one.source.id == contents.source[row])
+    if isinstance(error, MissingPhotoError) and not os.path.isdir(root):
+        raise StorageError(
+            f"{root}: this folder of photos is no longer there; put it back, or mount it again"
+        )
 
 
 def _looker(work: _Work, images: int) -> PhotoLooker:
@@ -504,17 +516,15 @@ def _looker(work: _Work, images: int) -> PhotoLooker:
 
 def _made_on_nodes(cluster: Cluster, work: _Work, paths: Sequence[Path]) -> Iterator[list[Seen]]:
     """The same by the nodes of a cluster, in order."""
-    photos = [full_name(path) for path in paths]
-    cluster.check(photos)
     settings = work.settings
     on = on_nodes(cluster, DescribeOptions(device=settings.device), settings.precision)
     gpu = on.device.startswith("cuda")
     trunk = trunk_where_it_pays(work.net, torch.device(on.device), on.precision, len(paths))
     # batches are cut as one process cuts them
-    blocks, longest = blocks_left(len(photos), on.batch_size), max(1, SEGMENT // on.batch_size)
-    spans = spans_of(blocks, photos, cluster.workers(gpu), longest)
-    made_with = on, trunk, work.net, settings, sample_of(photos), cluster.cores_each(gpu)
-    return in_order(cluster.through(_NodeLooker, made_with, spans, gpu=gpu))
+    blocks, longest = blocks_left(len(paths), on.batch_size), max(1, SEGMENT // on.batch_size)
+    made_with = on, trunk, work.net, settings
+    made = made_on_nodes(cluster, _NodeLooker, made_with, paths, blocks, gpu=gpu, longest=longest)
+    return (seen for _, seen, _ in in_order(made))
 
 
 class _NodeLooker:
@@ -526,11 +536,8 @@ class _NodeLooker:
         trunk: OnnxTrunk | None,
         net: PlaceNet,
         settings: MapOptions,
-        samples: dict[str, int],
         cores: int,
     ) -> None:
-        refuse_unseen(samples)
-        torch.set_num_threads(max(1, cores))
         device = device_of_worker(on.device)
         settings = settings.with_changes(
             ray=None, device=device, workers=readers(settings.workers, device, cores)
@@ -538,8 +545,9 @@ class _NodeLooker:
         describer = Describer(net, torch.device(device), on.precision, batch_size=on.batch_size, trunk=trunk)
         self._look = PhotoLooker(describer, net, settings, _verifier(settings))
 
-    def __call__(self, span: Span) -> list[Seen]:
-        return [one for some in self._look([Path(photo) for photo in span.photos]) for one in some]
+    def __call__(self, photos: Sequence[str]) -> tuple[list[Seen], dict[int, str]]:
+        seen = [one for some in self._look([Path(photo) for photo in photos]) for one in some]
+        return seen, {at: str(one) for at, one in enumerate(seen) if isinstance(one, InputError)}
 
 
 # descriptor, small picture and local features of a photo, or what is wrong with it
@@ -577,7 +585,7 @@ class PhotoLooker:
 
 def _reason(error: InputError, path: Path) -> str:
     """What is wrong with a photo, without its name and what to do about it."""
-    told = str(error).removeprefix(f"{address_of(path) or path}: ").removeprefix(f"{full_name(path)}: ")
+    told = str(error).removeprefix(f"{shown(path)}: ").removeprefix(f"{os.path.abspath(path)}: ")
     return told.partition(";")[0]
 
 
@@ -586,6 +594,7 @@ class _SegmentWriter:
 
     def __init__(self, folder: Path, known: dict[bytes, tuple[str, int]]) -> None:
         self.folder, self.known = folder, known
+        self._names = files.new_segments(folder)
         self._waiting: list[Described] = []
         self._written = time.monotonic()
 
@@ -601,7 +610,7 @@ class _SegmentWriter:
 
     def flush(self) -> None:
         if self._waiting:
-            path = files.next_segment(self.folder)
+            path = next(self._names)
             write_segment(path, self._waiting)
             self.known.update({one.key: (path.name, row) for row, one in enumerate(self._waiting)})
             self._waiting = []

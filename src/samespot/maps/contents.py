@@ -10,10 +10,8 @@ import hashlib
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +22,14 @@ from numpy.typing import NDArray
 from samespot.errors import InputError
 from samespot.maps.folder import Generation
 from samespot.maps.segments import KEY
-from samespot.photo_files import MissingPhotoError, is_address, state_at
 from samespot.places.geodesy import choose_projection, off_plane, to_degrees
 from samespot.places.table import Places
 from samespot.places.wording import first_few
+from samespot.storage import is_address, photo_at, states_of
 
 MISSING, UNPLACED, UNTURNED = "image file missing", "position unknown", "heading unknown"
 TWICE, TAKEN_OUT = "in the map already", "taken out with --remove"
 MOVED = 0.5  # share of a source's names that must be in another folder for it to be the same one, moved
-ASKED_AT_ONCE = 32  # photos at addresses whose state is asked for
 Keys = NDArray[np.uint8]  # (n, KEY)
 
 
@@ -156,8 +153,7 @@ def read_part(source: Source, places: Places, recipe: str, need_heading: bool) -
         part = part.select(np.isfinite(part.places.positions[:, 2]), UNTURNED)
     part = part.select(~_matching(part, source.removed), TAKEN_OUT)
     names = [str(name) for name in part.places.table["image"]]
-    with ThreadPoolExecutor(ASKED_AT_ONCE if any(map(is_address, names)) else 1) as pool:
-        keys = list(pool.map(partial(_key, recipe, source.id, Path(source.root)), names))
+    keys = _keys(recipe, source, names)
     there = np.array([key is not None for key in keys], dtype=bool)
     return replace(part, keys=_as_keys([key or bytes(KEY) for key in keys])).select(there, MISSING)
 
@@ -166,21 +162,16 @@ def _as_keys(keys: Sequence[bytes]) -> Keys:
     return np.frombuffer(b"".join(keys), np.uint8).reshape(-1, KEY)
 
 
-def _key(recipe: str, source: int, root: Path, name: str) -> bytes | None:
-    """Name of a photo file in its present state; None where there is none."""
-    try:
-        if is_address(name):
-            state = state_at(name)
-        else:
-            facts = os.stat(root / name)
-            state = f"{facts.st_size}\n{facts.st_mtime_ns}"
-    except MissingPhotoError:
-        return None
-    except InputError:  # a storage that does not answer loses no photo
-        raise
-    except (OSError, ValueError):
-        return None
-    told = f"{recipe}\n{source}\n{state}\n{name}"
+def _keys(recipe: str, source: Source, names: Sequence[str]) -> list[bytes | None]:
+    """Names of photo files in their present states; None where there is none."""
+    states = states_of([photo_at(Path(source.root), name) for name in names])
+    return [
+        None if state is None else _key(f"{recipe}\n{source.id}\n{state}\n{name}")
+        for name, state in zip(names, states, strict=True)
+    ]
+
+
+def _key(told: str) -> bytes:
     return hashlib.blake2b(told.encode(errors="surrogateescape"), digest_size=KEY).digest()
 
 
@@ -253,7 +244,9 @@ def joined_to(before: Part, added: Part, names: Sequence[str], recipe: str) -> P
     source, listed = added.source, set(names)
     root = before.source.root if os.path.isdir(before.source.root) else source.root
     own = [_name(root, str(name), source.root) for name in before.places.table["image"]]
-    keys = [None if name in listed else _key(recipe, source.id, Path(source.root), name) for name in own]
+    others = [name for name in own if name not in listed]
+    there = dict(zip(others, _keys(recipe, source, others), strict=True))
+    keys = [there.get(name) for name in own]
     stays = np.array([key is not None for key in keys], dtype=bool)
     left_out = {
         name: why

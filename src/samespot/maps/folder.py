@@ -19,6 +19,7 @@ leaves the old generation in place, and whole segments that the next run of the 
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -26,6 +27,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -197,6 +199,11 @@ def mapped(folder: Path, meta: dict[str, Any]) -> Generation:
     except FileNotFoundError as error:
         raise InputError(f"{folder}: this map is not whole ({error.filename} is missing); {AGAIN}") from None
     except OSError as error:
+        if error.errno == errno.ENOMEM:
+            raise InputError(
+                f"{folder}: its {len(meta['segments']):,} segments are more memory maps than this process may have;"
+                " raise vm.max_map_count (sysctl), or make several maps of it"
+            ) from None
         raise InputError(f"{folder}: cannot be read ({error.strerror or error})") from None
     except (ValueError, KeyError, TypeError) as error:
         if isinstance(error, InputError):
@@ -281,9 +288,11 @@ def photos_there(folder: Path) -> dict[bytes, tuple[str, int]]:
     return found
 
 
-def next_segment(folder: Path) -> Path:
+def new_segments(folder: Path) -> Iterator[Path]:
+    """Names for segments that are to be written, after those that are there."""
     numbers = [int(path.stem) for path in (folder / SEGMENTS).glob(f"*{SUFFIX}") if path.stem.isdecimal()]
-    return folder / SEGMENTS / f"{max(numbers, default=-1) + 1:06d}{SUFFIX}"
+    for number in count(max(numbers, default=-1) + 1):
+        yield folder / SEGMENTS / f"{number:06d}{SUFFIX}"
 
 
 def write_generation(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-import os
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,12 +16,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from samespot.cores import cores
 from samespot.errors import InputError
 from samespot.images.preprocess import Preprocessing
-from samespot.images.reading import read_image
+from samespot.images.reading import decode_image
 from samespot.images.sources import MOST_WORKERS
 from samespot.matching.keypoints import Keypoints
 from samespot.retrieval.describe import Describer
+from samespot.storage import AT_ONCE, StorageError, is_address, read_encoded
 from samespot.whitening.whitening import Whitening
 
 QUALITY = 75  # of the small pictures: about 6 kB at 192 pixels
@@ -46,8 +48,8 @@ class Looking:
     thumbnail: int  # longer side of the small picture [pixels]
     extract: Extract | None  # local features of uint8 RGB (3, h, w); None: none are kept
 
-    def at(self, path: Path) -> Look:
-        image = read_image(path)
+    def at(self, image: Tensor) -> Look:
+        """uint8 RGB (3, h, w)"""
         return Look(
             self.preprocessing.resize(image[None])[0],
             thumbnail(image, self.thumbnail),
@@ -102,14 +104,18 @@ def thumbnail(image: Tensor, side: int) -> bytes:
 
 
 def looks(how: Looking, paths: Sequence[Path], workers: int | None) -> Iterator[Look | InputError]:
-    """One look after the other, in order, read ahead in threads; an error for a photo that cannot be read."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    threads = workers or min(cores, MOST_WORKERS)
+    """One look after the other, in order, read ahead in threads; an error for a photo that is missing or broken."""
+    workers = workers or min(cores(), MOST_WORKERS)
+    threads = max(workers, AT_ONCE) if any(map(is_address, paths)) else workers
+    looking = threading.Semaphore(workers)  # the others wait for a storage
 
     def look(path: Path) -> Look | InputError:
         try:
-            with torch.inference_mode():
-                return how.at(path)
+            encoded = read_encoded(path)
+            with looking, torch.inference_mode():
+                return how.at(decode_image(encoded, path))
+        except StorageError:
+            raise
         except InputError as error:
             return error
 

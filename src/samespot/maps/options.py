@@ -10,7 +10,7 @@ from samespot.cluster import ClusterOptions
 from samespot.errors import InputError
 from samespot.images.options import DeviceOptions
 from samespot.maps.filters import FilterOptions
-from samespot.matching.options import Matcher
+from samespot.matching.options import KEYPOINTS, Matcher
 from samespot.options import Options, ineffective, option
 from samespot.whitening.recipe import AUTO_DIMS
 
@@ -50,7 +50,9 @@ class KeptOptions(Options):
         panel=PANEL,
     )
     matcher: Matcher = option("xfeat", "Local features to keep.", panel=PANEL)
-    keypoints: int = option(512, "Local features of a photo, at most.", least=16, most=8192, panel=PANEL)
+    keypoints: int = option(
+        KEYPOINTS, "Local features of a photo, at most.", least=16, most=8192, panel=PANEL
+    )
     geometry: Geometry = option(
         "auto",
         "Where keypoints lie in space, for 6DOF poses: from depth images, or from photos of known pose (triangulate)."

@@ -68,10 +68,10 @@ def _of_folder(folder: Path) -> Iterator[Question]:
 def _of_table(path: Path) -> Iterator[Question]:
     """The photos of a table; where they were taken need not be in it."""
     from samespot.files import read_json
-    from samespot.photo_files import photo_at
     from samespot.places.catalogue import meta_path
     from samespot.places.csv_files import load_table, named_columns
     from samespot.places.table import Places
+    from samespot.storage import photo_at
 
     table, _ = named_columns(load_table(path), path)
     if "image" not in table:

@@ -28,7 +28,6 @@ from samespot.files import write_whole
 from samespot.matching.keypoints import Keypoints
 
 KEY = 16  # bytes
-PER_PIXEL = 64  # steps of a keypoint's position
 SUFFIX = ".safetensors"
 MOST_HEADER = 1 << 20  # bytes
 _KINDS = {
@@ -74,9 +73,9 @@ class Segment:
         if "xy" not in self.arrays:
             return None
         start, stop = self.arrays["keypoint_starts"][row : row + 2]
-        xy = self.arrays["xy"][start:stop].astype(np.float32) / np.float32(PER_PIXEL)
         height, width = self.arrays["sizes"][row]
-        return Keypoints(xy, np.array(self.arrays["local"][start:stop]), (int(height), int(width)))
+        local = np.array(self.arrays["local"][start:stop])
+        return Keypoints.of_steps(self.arrays["xy"][start:stop], local, (int(height), int(width)))
 
     def described(self, row: int) -> Described:
         """Everything of one photo, to be written into another segment."""
@@ -103,7 +102,7 @@ def write_segment(path: Path, photos: Sequence[Described]) -> int:
         if len(kept) < len(photos):
             raise ValueError("some photos of a segment have keypoints and some have none")
         arrays |= {
-            "xy": np.concatenate([_steps(one) for one in kept]),
+            "xy": np.concatenate([one.steps() for one in kept]),
             "local": np.concatenate([one.descriptors for one in kept]),
             "keypoint_starts": _starts([len(one) for one in kept]),
             "sizes": np.array([one.size for one in kept], dtype=np.int32),
@@ -116,13 +115,6 @@ def write_segment(path: Path, photos: Sequence[Described]) -> int:
 
 def _starts(lengths: Sequence[int]) -> NDArray[np.int64]:
     return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-
-
-def _steps(keypoints: Keypoints) -> NDArray[np.uint16]:
-    steps = np.round(keypoints.xy.astype(np.float64) * PER_PIXEL)
-    if len(steps) and not (steps.min() >= 0 and steps.max() <= np.iinfo(np.uint16).max):
-        raise ValueError(f"a keypoint outside 0 to {2**16 // PER_PIXEL} pixels")
-    return steps.astype(np.uint16)
 
 
 def read_array(path: Path, name: str) -> NDArray[Any]:

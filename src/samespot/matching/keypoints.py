@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 SCALE = 127.0  # a number of a unit descriptor becomes a byte
+PER_PIXEL = 64  # steps of a position that is kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +30,20 @@ class Keypoints:
         unit = np.divide(descriptors, length, out=np.zeros_like(descriptors), where=length > 0)
         rounded = np.rint(SCALE * unit).astype(np.int8)
         return cls(np.asarray(xy, dtype=np.float32).reshape(-1, 2), rounded, size)
+
+    def steps(self) -> NDArray[np.uint16]:
+        """(n, 2) where they are [1/64 pixel]."""
+        steps = np.round(self.xy.astype(np.float64) * PER_PIXEL)
+        if len(steps) and not (steps.min() >= 0 and steps.max() <= np.iinfo(np.uint16).max):
+            raise ValueError(f"a keypoint outside 0 to {2**16 // PER_PIXEL} pixels")
+        return steps.astype(np.uint16)
+
+    @classmethod
+    def of_steps(
+        cls, steps: NDArray[np.uint16], descriptors: NDArray[np.int8], size: tuple[int, int]
+    ) -> Keypoints:
+        """As they were before `steps`, to 1/64 pixel."""
+        return cls(steps.astype(np.float32) / np.float32(PER_PIXEL), descriptors, size)
 
     def shares(self) -> NDArray[np.float32]:
         """(n, 2) where they are, as shares of the photo's width and height."""

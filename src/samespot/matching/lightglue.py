@@ -15,9 +15,9 @@ from torch import Tensor
 
 from samespot.matching.keypoints import Keypoints
 from samespot.matching.local_features import needed
+from samespot.matching.options import KEYPOINTS
 from samespot.matching.verification import (
     ENLARGED,
-    KEYPOINTS,
     LONGEST,
     Agreement,
     Geometry,
@@ -32,7 +32,9 @@ LEAST_SURE = 0.1  # of a match by LighterGlue, as its authors set it
 
 
 class LightGlueVerifier:
-    """A `Verifier`: keypoints of ALIKED or DISK, 128 numbers each, and a network that matches those of two photos."""
+    """A `Verifier`: keypoints of ALIKED or DISK, and a network that matches those of two photos."""
+
+    dims = 128
 
     def __init__(
         self, name: str = "aliked", keypoints: int = KEYPOINTS, device: torch.device | str = "cpu"

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from samespot.matching.reranker import Features
+from samespot.memory import free_memory
 
 SHARE = 0.5  # of the free GPU memory that they may take; comparing needs some, too
 
@@ -19,8 +20,7 @@ def fits(size: int, device: torch.device) -> bool:
     """Whether so many bytes are kept on this device. On the CPU, rows lie where they are needed already."""
     if device.type != "cuda":
         return False
-    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return size <= SHARE * (torch.cuda.mem_get_info(device)[0] + unused)
+    return size <= SHARE * free_memory(device)
 
 
 class MapFeatures:

@@ -17,17 +17,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from samespot.cores import cores
 from samespot.errors import InputError
 from samespot.images.listing import ImageList
 from samespot.images.options import OnBadImage
 from samespot.images.preprocess import Preprocessing
-from samespot.images.sources import BadImages, FileImages, require_room
-from samespot.matching.options import TOP
+from samespot.images.reading import read_image
+from samespot.images.sources import MOST_WORKERS, BadImages, FileImages
+from samespot.matching.options import CELL, TOP
+from samespot.memory import require_room
 from samespot.places.table import Places
 from samespot.progress import Progress
 from samespot.retrieval.describe import blocks_left
 from samespot.retrieval.descriptors import Begun, Descriptors, DescriptorWriter, facts_in
 from samespot.retrieval.search import Found
+from samespot.storage import StorageError
 
 Features = NDArray[np.float16]  # (n, width) all local features of a photo in a row; all zero: it has none
 
@@ -52,8 +56,8 @@ class Reranker(Protocol):
         """Numbers kept of a photo."""
 
     @property
-    def preprocessing(self) -> Preprocessing:
-        """To which size photos are brought."""
+    def preprocessing(self) -> Preprocessing | None:
+        """To which size photos are brought; None: each stays as it is."""
 
     @property
     def device(self) -> torch.device: ...
@@ -62,8 +66,8 @@ class Reranker(Protocol):
     def batch_size(self) -> int:
         """Photos at once."""
 
-    def extract(self, images: Tensor) -> Tensor:
-        """uint8 RGB (n, 3, h, w) on the device -> (n, width) float16 there."""
+    def extract(self, images: Any) -> Tensor:
+        """uint8 RGB (n, 3, h, w) on the device -> (n, width) float16. Without preprocessing: a list of n (3, h, w)."""
 
     def scores(self, query: Features, places: Features, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """How well a photo (width,) fits the photos `rows` (k,) of kept ones (m, width): (k,), higher is better."""
@@ -196,23 +200,17 @@ class FeatureStore:
         progress: Progress | None,
     ) -> dict[int, str]:
         """Extract what is not done yet, block by block; the images that could not be read are returned."""
-        files = FileImages(
-            ImageList([places]),
-            reranker.preprocessing,
-            reranker.device,
-            workers=self.workers,
-            bad=BadImages(self.on_bad_image),
-        )
+        files = self._files(places, reranker)
+        load: Callable[[NDArray[np.int64]], Any] = files.load
         blocks = blocks_left(len(places), reranker.batch_size, begun.done)
         left = sum(stop - start for start, stop in blocks)
         with ThreadPoolExecutor(1) as ahead:  # the next block is read while this one is looked at
             try:
-                waiting = [ahead.submit(files.load, np.arange(*block)) for block in blocks[:1]]
+                waiting = [ahead.submit(load, np.arange(*block)) for block in blocks[:1]]
                 for number, (start, stop) in enumerate(blocks):
                     loaded = waiting.pop().result()
                     waiting += [
-                        ahead.submit(files.load, np.arange(*block))
-                        for block in blocks[number + 1 : number + 2]
+                        ahead.submit(load, np.arange(*block)) for block in blocks[number + 1 : number + 2]
                     ]
                     features = reranker.extract(loaded.values).cpu().numpy()
                     features[~loaded.good] = 0
@@ -224,6 +222,47 @@ class FeatureStore:
             finally:
                 files.close()
         return dict(files.bad.reasons)
+
+    def _files(self, places: Places, reranker: Reranker) -> FileImages | _AsTheyAre:
+        bad = BadImages(self.on_bad_image)
+        if reranker.preprocessing is None:
+            return _AsTheyAre(places, self.workers, bad)
+        images = ImageList([places])
+        return FileImages(images, reranker.preprocessing, reranker.device, workers=self.workers, bad=bad)
+
+
+@dataclass(frozen=True)
+class _Read:
+    values: list[Tensor]  # uint8 RGB (3, h, w)
+    good: NDArray[np.bool_]
+
+
+class _AsTheyAre:
+    """Reads photos in their own sizes; one that cannot be read is a black one."""
+
+    def __init__(self, places: Places, workers: int | None, bad: BadImages) -> None:
+        self.bad, self._places = bad, places
+        self._pool = ThreadPoolExecutor(workers or min(cores(), MOST_WORKERS), thread_name_prefix="images")
+
+    def load(self, numbers: NDArray[np.int64]) -> _Read:
+        read = list(self._pool.map(self._image, numbers.tolist()))
+        for number, one in zip(numbers.tolist(), read, strict=True):
+            if isinstance(one, InputError):
+                self.bad.add(number, one)
+        black = torch.zeros((3, CELL, CELL), dtype=torch.uint8)
+        values = [black if isinstance(one, InputError) else one for one in read]
+        return _Read(values, np.array([not isinstance(one, InputError) for one in read]))
+
+    def _image(self, number: int) -> Tensor | InputError:
+        try:
+            return read_image(self._places.image(number))
+        except StorageError:
+            raise
+        except InputError as error:
+            return error
+
+    def close(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _refuse_full_disk(folder: Path, facts: Mapping[str, Any]) -> None:

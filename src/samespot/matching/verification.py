@@ -7,7 +7,6 @@ an answer is right; what part of the photo they cover is a second estimate of ho
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,18 +19,17 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 from torch import Tensor
 
+from samespot.cores import cores
 from samespot.errors import InputError
 from samespot.images.preprocess import resized
 from samespot.matching.keypoints import Keypoints
 from samespot.matching.local_features import load_xfeat, needed
-from samespot.matching.options import CELL, Matcher
+from samespot.matching.options import CELL, KEYPOINTS, LEAST, Matcher
 from samespot.options import check_choice
 
-KEYPOINTS = 512  # kept of a photo, at most: the surest
 LONGEST = 640  # [pixels] of the longer side that are looked at
 ENLARGED = 4.0  # times, at most: small photos show more keypoints when they are larger
 CELLS = 8  # along each side of a photo: which of them matches cover is counted
-LEAST = 5  # matches: one more than any homography goes through
 WITHIN = 8.0  # [pixels] of the photo as it was looked at that a match may be off the geometry
 TRIES = 500  # geometries that are tried at most
 # How much a query and its answer share in the town of seed 3002, by the area that the explained keypoints cover: of
@@ -70,6 +68,9 @@ class Verifier(Protocol):
     """Finds keypoints, and what two photos have in common by them."""
 
     name: str
+    keypoints: int  # of a photo, at most
+    dims: int  # of a keypoint's descriptor
+    device: torch.device
 
     def facts(self) -> dict[str, Any]:
         """What kept keypoints depend on. Those of other facts cannot be compared."""
@@ -126,7 +127,7 @@ def shrunk(image: Tensor) -> Tensor:
 class XFeatVerifier:
     """XFeat (Potje et al., CVPR 2024): fast on a CPU, 64 numbers a keypoint."""
 
-    name = "xfeat"
+    name, dims = "xfeat", 64
 
     def __init__(self, keypoints: int = KEYPOINTS, device: torch.device | str = "cpu") -> None:
         self.keypoints, self.device = keypoints, torch.device(device)
@@ -181,7 +182,7 @@ class Geometry:
     def __init__(self, within: float = WITHIN, tries: int = TRIES) -> None:
         self.within, self.tries = within, tries
         self._poselib = needed("poselib", "verifying matches")
-        self._threads = ThreadPoolExecutor(os.cpu_count(), thread_name_prefix="geometries")
+        self._threads = ThreadPoolExecutor(cores(), thread_name_prefix="geometries")
         self._blas, self._alone = ThreadpoolController(), threading.Lock()
 
     def agreements(

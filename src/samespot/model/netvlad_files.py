@@ -33,7 +33,6 @@ from samespot.model.weights import Start, load_trunk
 BACKBONE = "vgg16"
 # which of torchvision's `vgg16().features` are convolutions
 VGG_CONVOLUTIONS = (0, 2, 5, 7, 10, 12, 14, 17, 19, 21, 24, 26, 28)
-_PARTS = ("encoder", "pool", "WPCA")
 _POOL = ("pool.conv.weight", "pool.conv.bias", "pool.centroids")
 _WHITENING = ("WPCA.0.weight", "WPCA.0.bias")
 

@@ -12,9 +12,10 @@ from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
 from samespot.errors import InputError
-from samespot.photo_files import opened, read_encoded, refuse_large
+from samespot.photo_files import opened, refuse_large
 from samespot.places.camera import Camera
 from samespot.places.pose import rotation_matrices
+from samespot.storage import read_encoded
 
 Floats = NDArray[np.float64]
 INVALID_DEPTH = (0, 65535)  # what 7Scenes and most 16-bit depth images write where the sensor saw nothing
@@ -129,27 +130,6 @@ def read_ply(path: str | Path) -> PointCloud:
     double = any(p.kind == "f8" for p in vertex.properties if p.name in ("x", "y", "z"))
     xyz = np.stack([columns[axis] for axis in "xyz"], axis=1).astype(np.float64 if double else np.float32)
     return PointCloud(np.ascontiguousarray(xyz), _ply_colour(columns, path))
-
-
-def write_ply(path: str | Path, cloud: PointCloud) -> Path:
-    """Write a binary little-endian PLY; xyz keep their precision."""
-    path = Path(path)
-    kind = "f8" if cloud.xyz.dtype == np.float64 else "f4"
-    fields = [(axis, f"<{kind}") for axis in "xyz"]
-    if cloud.rgb is not None:
-        fields += [(c, "u1") for c in ("red", "green", "blue")]
-    rows = np.empty(len(cloud), dtype=fields)
-    for i, axis in enumerate("xyz"):
-        rows[axis] = cloud.xyz[:, i]
-    if cloud.rgb is not None:
-        for i, colour in enumerate(("red", "green", "blue")):
-            rows[colour] = cloud.rgb[:, i]
-    words = {"f8": "double", "f4": "float", "u1": "uchar"}
-    header = ["ply", "format binary_little_endian 1.0", f"element vertex {len(cloud)}"]
-    header += [f"property {words[t.lstrip('<')]} {name}" for name, t in fields]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes("\n".join([*header, "end_header", ""]).encode("ascii") + rows.tobytes())
-    return path
 
 
 def _ply_header(file: BinaryIO, path: Path) -> tuple[str, list[_Element], int]:

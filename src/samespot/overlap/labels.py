@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -236,6 +237,17 @@ def refuse_empty_tables(queries: Places, places: Places) -> None:
     for role, table in (("query", queries), ("map", places)):
         if not len(table):
             raise InputError(f"{table.root}: no {role} images in the table, so there are no pairs to label")
+
+
+def parts_folder(out: Path) -> Path:
+    """Where labels that a cluster makes wait until all are there: a hidden folder beside theirs."""
+    return out.parent / f".{out.name}.tiles"
+
+
+def forget_parts(out: str | Path | None) -> None:
+    """Once the labels are in place."""
+    if out is not None:
+        shutil.rmtree(parts_folder(Path(out)), ignore_errors=True)
 
 
 class LabelWriter:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from samespot.overlap.labels import PairLabels
+    from samespot.overlap.labels import Block, PairLabels
     from samespot.overlap.scene import Scene
     from samespot.places.table import Places
 
@@ -67,6 +67,22 @@ class Rule(ABC):
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """What the labels' meta.json says about it; `rule_of` reads it."""
+
+    def _labelled(
+        self,
+        queries: Places,
+        places: Places,
+        blocks: Callable[[dict[str, Any]], Iterator[Block]],
+        out: str | Path | None,
+    ) -> PairLabels:
+        """Labels of blocks of rows, that are made by what meta.json says. What a cluster left of them before goes."""
+        from samespot.overlap.labels import PairLabels, forget_parts, refuse_empty_tables, tables_meta
+
+        refuse_empty_tables(queries, places)
+        meta = {**self.to_dict(), **tables_meta(queries, places)}
+        labels = PairLabels.from_blocks(blocks(meta), (len(queries), len(places)), meta, out)
+        forget_parts(out)
+        return labels
 
     def of_pairs(self, queries: Places, places: Places, pairs: NDArray[np.int64]) -> Floats:
         """(n,) similarity of pairs (n, 2): rows of `queries` and of `places`."""
@@ -122,26 +138,19 @@ class GroundRule(Rule):
         """ray: the address of a cluster that shares the work (see `ClusterOptions`). block_pairs: pairs looked at in
         one block; threads: how many compute. None of them changes the result."""
         from samespot.overlap import ground
-        from samespot.overlap.labels import PairLabels, refuse_empty_tables, tables_meta
 
-        refuse_empty_tables(queries, places)
-        _refuse_two_planes(queries, places)
-        sides = [self.cameras(table, role) for table, role in ((queries, "query"), (places, "map"))]
-        rows_of, kernel = self._kernel()
-        first, second = (rows_of(side) for side in sides)
-        meta = {**self.to_dict(), **tables_meta(queries, places)}
-        if ray is None:
-            blocks = ground.blocks_of_rows(
-                first, second, kernel, block_pairs or ground.BLOCK_PAIRS, threads, progress
-            )
-        else:
-            from samespot.overlap.tiles import forget_parts, ground_blocks
+        def blocks(meta: dict[str, Any]) -> Iterator[Block]:
+            _refuse_two_planes(queries, places)
+            rows_of, kernel = self._kernel()
+            first, second = (rows_of(self.cameras(*side)) for side in ((queries, "query"), (places, "map")))
+            if ray is None:
+                at_once = block_pairs or ground.BLOCK_PAIRS
+                return ground.blocks_of_rows(first, second, kernel, at_once, threads, progress)
+            from samespot.overlap.tiles import ground_blocks
 
-            blocks = ground_blocks(ray, first, second, kernel, meta, out, progress)
-        labels = PairLabels.from_blocks(blocks, (len(queries), len(places)), meta, out)
-        if ray is not None:
-            forget_parts(out)
-        return labels
+            return ground_blocks(ray, first, second, kernel, meta, out, progress)
+
+        return self._labelled(queries, places, blocks, out)
 
 
 @dataclass(frozen=True)
@@ -395,22 +404,21 @@ class Points(Rule):
         progress: Progress | None = None,
         ray: str | None = None,
     ) -> PairLabels:
-        from samespot.overlap.scene import scene_labels
+        from samespot.overlap.scene import blocks_of_sets
 
-        scene, told = self.scene(progress), self.to_dict()
-        if ray is None:
-            return scene_labels(queries, places, scene, told, self.occlusion, self.device, out, progress)
-        from samespot.overlap.labels import PairLabels, refuse_empty_tables, tables_meta
-        from samespot.overlap.tiles import forget_parts, scene_blocks
-
-        refuse_empty_tables(queries, places)
-        if self.device != "cpu":
+        if ray is not None and self.device != "cpu":
             raise InputError("`ray` compares sets of points on processors; leave out `device`, or `ray`")
-        meta = {**told, **tables_meta(queries, places)}
-        blocks = scene_blocks(ray, queries, places, self, meta, out, progress)
-        labels = PairLabels.from_blocks(blocks, (len(queries), len(places)), meta, out)
-        forget_parts(out)
-        return labels
+        scene = self.scene(progress)
+
+        def blocks(meta: dict[str, Any]) -> Iterator[Block]:
+            if ray is None:
+                how = self.occlusion, self.device, bool(meta["same_table"])
+                return blocks_of_sets(queries, places, scene, *how, progress)
+            from samespot.overlap.tiles import scene_blocks
+
+            return scene_blocks(ray, queries, places, self, meta, out, progress)
+
+        return self._labelled(queries, places, blocks, out)
 
     def words(self) -> str:
         return f"3D, IoU of {len(self.scene().cloud):,} points, occlusion {self.occlusion}"

@@ -1,4 +1,4 @@
-"""3D labels of a reconstructed scene: from its cloud and the poses of its images to `PairLabels`."""
+"""3D labels of a reconstructed scene: from its cloud and the poses of its images to blocks of label rows."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ import numpy as np
 from samespot.errors import InputError
 from samespot.options import check_choice
 from samespot.overlap.cloud import PointCloud, fuse_depth, read_depth, read_ply
-from samespot.overlap.labels import Block, PairLabels, refuse_empty_tables, tables_meta
+from samespot.overlap.labels import Block
 from samespot.overlap.rules import Occlusion
-from samespot.overlap.visibility import PackedSets, similarity_rows, visible_points
+from samespot.overlap.visibility import Line, PackedSets, similarity_rows, visible_points
 from samespot.places import colmap
 from samespot.places.camera import Camera
 from samespot.places.table import Places
@@ -125,9 +125,14 @@ def refuse_missing_depth(places: Places) -> None:
 
 
 def visible_sets(
-    scene: Scene, places: Places, occlusion: Occlusion = "none", *, progress: Progress | None = None
+    scene: Scene,
+    places: Places,
+    occlusion: Occlusion = "none",
+    *,
+    line: Line | None = None,
+    progress: Progress | None = None,
 ) -> PackedSets:
-    """The points of the scene that each image sees."""
+    """The points of the scene that each image sees. line: its cloud's, where it is made already."""
     check_choice("occlusion", occlusion, get_args(Occlusion))
     if occlusion == "depth":
         refuse_missing_depth(places)
@@ -136,7 +141,7 @@ def visible_sets(
     if occlusion == "depth":
         paths += [places.root / name for name in places.table["depth"]]
     return visible_points(
-        scene.cloud.xyz,
+        line or line_of(scene, occlusion),
         places.centres,
         places.quaternions,
         scene.cameras_of(places),
@@ -148,26 +153,25 @@ def visible_sets(
     )
 
 
-def scene_labels(
+def line_of(scene: Scene, occlusion: Occlusion) -> Line:
+    """The points of the scene's cloud in line, as `visible_sets` looks through them."""
+    return Line.of(scene.cloud.xyz, occlusion == "cloud")
+
+
+def blocks_of_sets(
     queries: Places,
     places: Places,
     scene: Scene,
-    meta: dict[str, Any],
     occlusion: Occlusion,
     device: str,
-    out: str | Path | None,
+    same_table: bool,
     progress: Progress | None,
-) -> PairLabels:
-    """The IoU of the sets of points that each query and each map image see. meta: what the labels say of the rule."""
-    refuse_empty_tables(queries, places)
-    tables = tables_meta(queries, places)
-    sets = visible_sets(scene, places, occlusion, progress=progress)
-    query_sets = sets if tables["same_table"] else visible_sets(scene, queries, occlusion, progress=progress)
-
-    def blocks() -> Iterator[Block]:
-        for start, counts, columns, similarity in similarity_rows(query_sets, sets, device=device):
-            yield counts, columns, similarity
-            if progress is not None:
-                progress("comparing sets", start + len(counts), len(queries))
-
-    return PairLabels.from_blocks(blocks(), (len(queries), len(places)), {**meta, **tables}, out)
+) -> Iterator[Block]:
+    """Blocks of label rows: the IoU of the sets of points that each query and each map image see."""
+    line = line_of(scene, occlusion)
+    sets = visible_sets(scene, places, occlusion, line=line, progress=progress)
+    own = sets if same_table else visible_sets(scene, queries, occlusion, line=line, progress=progress)
+    for start, counts, columns, similarity in similarity_rows(own, sets, device=device):
+        yield counts, columns, similarity
+        if progress is not None:
+            progress("comparing sets", start + len(counts), len(queries))

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -25,10 +24,10 @@ from numpy.typing import NDArray
 from samespot.cluster import joined_cluster, source_digest
 from samespot.files import disk_errors, locked, whole_file, write_json
 from samespot.overlap import ground
-from samespot.overlap.labels import Block
+from samespot.overlap.labels import Block, parts_folder
 from samespot.overlap.rules import Occlusion, Points
-from samespot.overlap.scene import Scene, refuse_missing_depth, visible_sets
-from samespot.overlap.visibility import PackedSets, similarity_rows
+from samespot.overlap.scene import Scene, line_of, refuse_missing_depth, visible_sets
+from samespot.overlap.visibility import Line, PackedSets, similarity_rows
 from samespot.places.table import Places
 from samespot.progress import Progress
 
@@ -83,8 +82,9 @@ def scene_blocks(
             refuse_missing_depth(table)
             depth += [table.root / str(name) for name in table.table["depth"]]
     scene = rule.scene(progress)
-    seen = visible_sets(scene, places, rule.occlusion, progress=progress)
-    shared = seen, scene, rule.occlusion
+    line = line_of(scene, rule.occlusion)
+    seen = visible_sets(scene, places, rule.occlusion, line=line, progress=progress)
+    shared = line, seen, scene, rule.occlusion
     told = {**meta, "scene": _fingerprint(scene, queries, places)}
     return _in_order(ray, parts, queries.select, _label_run, shared, depth, told, out, progress)
 
@@ -136,9 +136,9 @@ def _label_tile(job: tuple[Floats, Floats, Rows], rule: ground.PairRule) -> _Mad
     return counts, _pairs(near[columns], similarity)
 
 
-def _label_run(queries: Places, seen: PackedSets, scene: Scene, occlusion: Occlusion) -> _Made:
+def _label_run(queries: Places, line: Line, seen: PackedSets, scene: Scene, occlusion: Occlusion) -> _Made:
     with one_thread():
-        sets = visible_sets(scene, queries, occlusion)
+        sets = visible_sets(scene, queries, occlusion, line=line)
         rows = list(similarity_rows(sets, seen, device="cpu"))
     counts, columns, similarity = (np.concatenate([row[i] for row in rows]) for i in (1, 2, 3))
     return counts.astype(np.int64), _pairs(columns, similarity)
@@ -177,7 +177,7 @@ def _in_order(
         kept = _InMemory() if out is None else stack.enter_context(_on_disk(Path(out), parts, meta))
         missing = [number for number in range(len(parts)) if number not in kept]
         if missing:
-            cluster = stack.enter_context(joined_cluster(ray))
+            cluster = stack.enter_context(joined_cluster(ray, progress))
             cluster.check(files)
             total = sum(map(len, parts))
             done = total - sum(len(parts[number]) for number in missing)
@@ -188,16 +188,6 @@ def _in_order(
                 if progress is not None:
                     progress("labelling", done, total)
         yield from _rows_in_order(parts, kept)
-
-
-def forget_parts(out: str | Path | None) -> None:
-    """Once the labels are in place."""
-    if out is not None:
-        shutil.rmtree(_folder_of(Path(out)), ignore_errors=True)
-
-
-def _folder_of(out: Path) -> Path:
-    return out.parent / f".{out.name}.tiles"
 
 
 def _rows_in_order(parts: Sequence[Rows], kept: _InMemory | _OnDisk) -> Iterator[Block]:
@@ -287,7 +277,7 @@ class _OnDisk:
 @contextmanager
 def _on_disk(out: Path, parts: Sequence[Rows], meta: dict[str, Any]) -> Iterator[_OnDisk]:
     """Parts of these labels that are there already, made by this samespot. Others are removed."""
-    folder, told = _folder_of(out), json.dumps(meta, sort_keys=True)
+    folder, told = parts_folder(out), json.dumps(meta, sort_keys=True)
     about = {"of": hashlib.sha256(told.encode()).hexdigest(), "sizes": [TILE, RUN], "by": source_digest()}
     with ExitStack() as stack:
         with disk_errors(folder, _RESUMES):

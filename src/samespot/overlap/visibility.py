@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -38,19 +38,21 @@ class PackedSets:
 
     `words` (n, ceil(points / 64)) uint64: the point in line i is bit i % 64 of word i // 64, unused bits are 0;
     `counts` (n,) int64: how many points each set holds; `points`: size of the cloud; `order` (points,): which point
-    of the cloud stands where in line. With neighbours together, most stretches of a set are empty and need no counting.
+    of the cloud stands where in line. With neighbours together, most stretches of a set are empty and need no counting:
+    `occupied` (n, ceil(words / CHUNK)) says which are not.
     """
 
     words: Words
     counts: NDArray[np.int64]
     points: int
     order: NDArray[np.int64]
+    occupied: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.words)
 
     def __getitem__(self, rows: slice) -> PackedSets:
-        return PackedSets(self.words[rows], self.counts[rows], self.points, self.order)
+        return replace(self, words=self.words[rows], counts=self.counts[rows], occupied=self.occupied[rows])
 
     def mask(self, row: int) -> NDArray[np.bool_]:
         """(points,) which points the set of one camera holds."""
@@ -64,8 +66,7 @@ class PackedSets:
         if np.array_equal(order, self.order):
             return self
         masks = [self.mask(row)[order] for row in range(len(self))]
-        packed = PackedSets.pack(np.reshape(masks, (len(self), self.points)))
-        return PackedSets(packed.words, packed.counts, self.points, order)
+        return replace(PackedSets.pack(np.reshape(masks, (len(self), self.points))), order=order)
 
     @classmethod
     def pack(cls, masks: ArrayLike) -> PackedSets:
@@ -76,11 +77,30 @@ class PackedSets:
         octets[:, : packed.shape[1]] = packed
         words = octets.view("<u8").astype(np.uint64, copy=False)
         points = bits.shape[1]
-        return cls(words, bits.sum(axis=1, dtype=np.int64), points, np.arange(points))
+        counts = bits.sum(axis=1, dtype=np.int64)
+        return cls(words, counts, points, np.arange(points), _occupied(words))
+
+
+@dataclass(frozen=True)
+class Line:
+    """The points of a cloud in line, neighbours together, as cameras are shown them."""
+
+    columns: Floats  # (3, n)
+    order: NDArray[np.int64]  # (n,) which point of the cloud stands where
+    spacing: float | None  # [m] of the points; None where the cloud does not hide itself
+
+    @classmethod
+    def of(cls, points: ArrayLike, hides: bool) -> Line:
+        """points: (n, 3). hides: whether the cloud is to hide itself, which needs its spacing."""
+        xyz = np.asarray(points, dtype=np.float64)
+        if xyz.ndim != 2 or xyz.shape[1] != 3:
+            raise InputError(f"points of shape {xyz.shape}: a cloud is (n, 3) x, y, z")
+        order = neighbours_together(xyz)
+        return cls(np.ascontiguousarray(xyz[order].T), order, point_spacing(xyz) if hides else None)
 
 
 def visible_points(
-    points: ArrayLike,
+    points: ArrayLike | Line,
     centres: ArrayLike,
     quaternions: ArrayLike,
     cameras: Camera | Sequence[Camera],
@@ -95,6 +115,7 @@ def visible_points(
 ) -> PackedSets:
     """The set of points (n, 3) that each camera sees: those in front of it that project inside its image.
 
+    A `Line` of the points, made once, spares many calls the work on the whole cloud.
     `centres` (m, 3) and camera-to-world `quaternions` (m, 4) qw, qx, qy, qz; one camera for all or one a row.
     Pixel i covers [i, i + 1), so the image is [0, width) × [0, height) and the middle of the first pixel is
     (0.5, 0.5), as in COLMAP. Depth along the optical axis must lie in [near, far]. Points that are not finite
@@ -109,27 +130,26 @@ def visible_points(
 
     `progress` is called with the number of cameras done.
     """
-    xyz = np.asarray(points, dtype=np.float64)
-    if xyz.ndim != 2 or xyz.shape[1] != 3:
-        raise InputError(f"points of shape {xyz.shape}: a cloud is (n, 3) x, y, z")
+    hides = isinstance(depth, str)
+    line = points if isinstance(points, Line) else Line.of(points, hides)
     centre, rotation = _poses(centres, quaternions)
     intrinsics = _intrinsics(cameras, len(centre))
-    spacing = point_spacing(xyz) if isinstance(depth, str) else 0.0
+    assert not hides or line.spacing is not None
+    spacing = line.spacing or 0.0
     if tolerance is None:
-        tolerance = SPLAT_TOLERANCE * spacing if isinstance(depth, str) else DEPTH_TOLERANCE
-    order = neighbours_together(xyz)
-    columns = np.ascontiguousarray(xyz[order].T)
-    words = np.zeros((len(centre), -(-len(xyz) // 64)), dtype=np.uint64)
+        tolerance = SPLAT_TOLERANCE * spacing if hides else DEPTH_TOLERANCE
+    count = len(line.order)
+    words = np.zeros((len(centre), -(-count // 64)), dtype=np.uint64)
     counts = np.zeros(len(centre), dtype=np.int64)
     for start in range(0, len(centre), CAMERAS_AT_ONCE):
         rows = slice(start, min(start + CAMERAS_AT_ONCE, len(centre)))
-        view = (columns, centre[rows], rotation[rows], intrinsics[rows])
+        view = (line.columns, centre[rows], rotation[rows], intrinsics[rows])
         surface, sizes = _surfaces(depth, rows, view, near, spacing, cell)
         hide = unknown_depth == "hidden"
         _see(*view, near, far, surface, sizes, float(tolerance), hide, words[rows], counts[rows])
         if progress is not None:
             progress(rows.stop)
-    return PackedSets(words, counts, len(xyz), order)
+    return PackedSets(words, counts, count, line.order, _occupied(words))
 
 
 def visibility_iou(a: PackedSets, b: PackedSets, *, device: str = "cpu") -> NDArray[np.float32]:
@@ -389,12 +409,10 @@ def _counter(b: PackedSets, device: str) -> Callable[[PackedSets], NDArray[np.in
     """The function that counts the points each of some sets shares with each of `b`, on a device."""
     if device == "cpu":
         words = np.ascontiguousarray(b.words)
-        occupied = _occupied(words)
 
         def count(rows: PackedSets) -> NDArray[np.int32]:
             out = np.empty((len(rows), len(words)), dtype=np.int32)
-            own = np.ascontiguousarray(rows.words)
-            _shared(own, words, _occupied(own), occupied, out)
+            _shared(np.ascontiguousarray(rows.words), words, rows.occupied, b.occupied, out)
             return out
 
         return count

@@ -16,6 +16,7 @@ from samespot.photo_files import INSTALL, accept_heic, header, is_heic
 from samespot.places.catalogue import MissingImages
 from samespot.places.table import Places
 from samespot.places.wording import first_few
+from samespot.storage import StorageError
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".heic", ".heif", ".tif", ".tiff")
 LAYOUT = """\
@@ -81,12 +82,22 @@ def read(root: Path, part: str = "", *, missing_images: MissingImages = "warn") 
 
 
 def images_below(root: Path) -> Iterator[str]:
-    """Images under root, relative to it; not those of hidden files and folders (thumbnails, ._copies)."""
-    for folder, below, files in os.walk(root):
-        below[:] = sorted(name for name in below if not name.startswith("."))
+    """Images under root, relative to it; not those of hidden files and folders (thumbnails, ._copies), nor of the one
+    that every ext4 disk has for its own repairs."""
+    for folder, below, files in os.walk(root, onerror=_refuse_closed):
+        below[:] = sorted(name for name in below if not name.startswith(".") and name != "lost+found")
         for name in files:
             if name.lower().endswith(IMAGE_SUFFIXES) and not name.startswith("."):
                 yield (Path(folder) / name).relative_to(root).as_posix()
+
+
+def _refuse_closed(error: OSError) -> None:
+    """A folder that is not let into may hold photos; where there is none, there are none."""
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        raise StorageError(
+            f"{error.filename}: cannot read the folder ({error.strerror}); check the disk, or the folder that is"
+            " mounted, and your rights"
+        )
 
 
 def _facts(path: Path) -> dict[str, Any] | str:
@@ -95,6 +106,8 @@ def _facts(path: Path) -> dict[str, Any] | str:
         with header(path) as image:
             exif = image.getexif()
             gps, shot = exif.get_ifd(GPS_IFD), exif.get_ifd(EXIF_IFD)
+    except StorageError:
+        raise
     except Exception:  # PIL raises many kinds on broken files, SyntaxError and struct.error among them
         return UNREADABLE
     if gps.get(LATITUDE) is None or gps.get(LONGITUDE) is None:

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from samespot.errors import InputError
 from samespot.files import read_json, whole_file, write_json
 from samespot.options import check_choice
-from samespot.photo_files import is_address, photo_at
 from samespot.places.catalogue import MissingImages, meta_path, refuse_other_suffix
 from samespot.places.csv_files import first_line, load_table, missing_columns, named_columns
 from samespot.places.geodesy import far_apart, grid_headings, move, off_plane, plane, same_plane, to_metres
 from samespot.places.pose import POSE as POSE
 from samespot.places.wording import first_few
+from samespot.storage import is_address, is_file, photo_at, shown
 
 REQUIRED = ("image", "easting", "northing", "heading")
 OPTIONAL = (*POSE, "pano", "sequence", "frame", "time", "condition", "split")
@@ -57,8 +57,12 @@ class Places:
 
     @property
     def images(self) -> list[Path]:
-        """Full path of each image; of one that is named by an address, that (see `photo_files.address_of`)."""
+        """Full path of each image; of one that is named by an address, that (see `storage.address_of`)."""
         return [photo_at(self.root, name) for name in self.table["image"]]
+
+    def image(self, row: int) -> Path:
+        """Full path of one image; `images` of a large table takes seconds."""
+        return photo_at(self.root, str(self.table["image"].iat[row]))
 
     @property
     def positions(self) -> NDArray[np.float64]:
@@ -274,7 +278,7 @@ class Places:
 
     def _with_missing_images(self, policy: MissingImages, source: str) -> Places:
         # whether a photo at an address is there shows when it is read
-        there = [is_address(name) or os.path.isfile(self.root / name) for name in self.table["image"]]
+        there = [is_address(path) or is_file(path) for path in self.images]
         absent = ~np.array(there, dtype=bool)
         if not absent.any():
             return self
@@ -523,10 +527,12 @@ def _refuse_bad_names(images: pd.Series, source: str) -> None:
     names = images.astype(str)
     if (row := _first_row(names.str.contains("\0", regex=False))) is not None:
         raise InputError(f"{source} row {row + 1}: the image name holds a NUL byte; write the table again")
+    for name in names[names.map(is_address)]:
+        photo_at(Path(), name)  # what is no good as an address is told here
     twice = _written_plainly(names).duplicated()
     if (row := _first_row(twice)) is not None:
         raise InputError(
-            f"{source} row {row + 1}: image {images.iloc[row]} is in the table twice"
+            f"{source} row {row + 1}: image {shown(images.iloc[row])} is in the table twice"
             f" ({twice.sum()} repeated rows); keep one row per image"
         )
 

@@ -55,7 +55,7 @@ class LocalPoses:
         self._matched = lru_cache(KEPT)(lambda a, b: verifier.matched(self._looked(a), self._looked(b)))
 
     def pose(self, query: int, rows: Sequence[int]) -> Solved | NoPose:
-        seen = self._looked(self._queries.images[query])
+        seen = self._looked(self._queries.image(query))
         posed = [row for row in rows if row >= 0 and np.isfinite(self._centres[row]).all()]
         sights = [self._sights(query, row, points) for row, points in self._known(posed)]
         camera = camera_of(self._queries.table, query, seen.size)
@@ -65,7 +65,7 @@ class LocalPoses:
         return self._verifier.extract(read_image(path))
 
     def _sights(self, query: int, row: int, points: NDArray[np.float32]) -> Sights:
-        asked, there = self._queries.images[query], self._places.images[row]
+        asked, there = self._queries.image(query), self._places.image(row)
         pairs = self._verifier.matched(self._looked(asked), self._looked(there))
         xy = pixels_of(self._looked(asked))
         return sights_from(xy, pairs, points, self._rotations[row], self._centres[row], row)
@@ -81,7 +81,7 @@ class LocalPoses:
         told = self._places.table.get("depth")
         if told is None or told.isna().iloc[row]:
             return None
-        seen = self._looked(self._places.images[row])
+        seen = self._looked(self._places.image(row))
         camera = camera_of(self._places.table, row, seen.size)
         if camera is None:
             return None
@@ -91,13 +91,13 @@ class LocalPoses:
     def _triangulated(self, rows: Sequence[int]) -> list[tuple[int, NDArray[np.float32]]]:
         from samespot.poses.triangulation import triangulated
 
-        seen = [self._looked(self._places.images[row]) for row in rows]
+        seen = [self._looked(self._places.image(row)) for row in rows]
         cameras = [camera_of(self._places.table, row, one.size) for row, one in zip(rows, seen, strict=True)]
         usable = [at for at, one in enumerate(cameras) if one is not None]
         if len(usable) < 2:
             return []
         chosen = [rows[at] for at in usable]
-        path = {id(seen[at]): self._places.images[rows[at]] for at in usable}
+        path = {id(seen[at]): self._places.image(rows[at]) for at in usable}
 
         def match(a: Keypoints, b: Keypoints) -> Rows:
             return np.asarray(self._matched(path[id(a)], path[id(b)]))
@@ -139,7 +139,7 @@ class DensePoses:
         camera = camera_of(self._queries.table, query, self._size)
         if camera is None:
             return NoPose("the camera of the photo is not known")
-        photo = read_image(self._queries.images[query])
+        photo = read_image(self._queries.image(query))
         seen = self._matcher.features(photo)
         used = [int(row) for row in rows if row >= 0 and self._lens(int(row)) is not None]
         if not used:
@@ -166,7 +166,7 @@ class DensePoses:
     def _sights(self, seen: Any, row: int) -> Sights:
         camera = self._lens(row)
         assert camera is not None
-        pairs = self._matcher.pairs(seen, self._matcher.of_map(self._places.images[row]), PAIRS)
+        pairs = self._matcher.pairs(seen, self._matcher.of_map(self._places.image(row)), PAIRS)
         points = self._lifted(row, pairs.places, camera)
         each = np.stack([np.arange(len(pairs))] * 2, axis=1)
         return sights_from(pairs.query, each, points, self._rotations[row], self._centres[row], row)
@@ -185,7 +185,7 @@ class DensePoses:
     def _coloured(self, row: int) -> Any:
         from samespot.poses.synthesis import photo_cloud, shrunk
 
-        photo = shrunk(_pixels(read_image(self._places.images[row])))
+        photo = shrunk(_pixels(read_image(self._places.image(row))))
         camera = camera_of(self._places.table, row, (photo.shape[0], photo.shape[1]))
         assert camera is not None
         depth = self._depth(self._places.root / str(self._places.table["depth"].iloc[row]))

@@ -7,8 +7,9 @@ cluster describe runs of blocks and send them back, and this process alone write
 from __future__ import annotations
 
 import copy
+import platform
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,7 +21,16 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from samespot.cluster import Cluster, joined_cluster, own_gpu, refuse_unseen, sample_of
+from samespot.cluster import (
+    AHEAD,
+    FARTHEST,
+    RESUMES,
+    Cluster,
+    joined_cluster,
+    own_gpu,
+    refuse_unseen,
+    sample_of,
+)
 from samespot.devices import (
     Processes,
     device_named,
@@ -36,18 +46,21 @@ from samespot.errors import InputError
 from samespot.images.listing import ImageList, Images, PathList
 from samespot.images.prefetch import blocks_ahead
 from samespot.images.preprocess import Normalise, at_all_sizes
-from samespot.images.sources import BadImages, FileImages, Loaded, require_room
+from samespot.images.reading import read_image
+from samespot.images.sources import BadImages, FileImages, Loaded
+from samespot.memory import require_room
 from samespot.model.folding import fold_batch_norms, ready
 from samespot.model.network import PlaceNet
 from samespot.model.onnx_trunk import NoGraphError, OnnxTrunk, trunk_for
-from samespot.photo_files import full_name
 from samespot.places.table import Places
 from samespot.progress import Progress
 from samespot.retrieval.descriptors import Begun, Descriptors, DescriptorWriter, about, facts_in
 from samespot.retrieval.options import DescribeOptions, Dtype
+from samespot.storage import AT_ONCE, StorageError, full_name, in_threads, is_address
 from samespot.whitening.whitening import Whitening
 
 SPAN = 16  # blocks that a node of a cluster describes in one go, at most: within them it reads ahead
+WAITING = 32_768  # photos that may be begun beyond one that is not done, or a block for each that may
 IN_FLIGHT = 2  # blocks that a GPU was given and that are not fetched yet
 ON_CPU, ON_GPU, ON_LARGE_GPU = 16, 64, 256  # images at once
 LARGE_GPU = 40e9  # bytes
@@ -76,8 +89,11 @@ def describe(
     asked = DescribeOptions.of(options)
     if not len(places):
         raise InputError(f"{places.root}: no images in the table, so there is nothing to describe")
-    with nullcontext() if asked.ray is None else joined_cluster(asked.ray) as cluster:
-        return _described(net, places, out, whiten, asked, cluster, progress)
+    try:
+        with nullcontext() if asked.ray is None else joined_cluster(asked.ray, progress) as cluster:
+            return _described(net, places, out, whiten, asked, cluster, progress)
+    except StorageError as error:
+        raise StorageError(str(error) if out is None else f"{error}; {RESUMES}") from None
 
 
 def _described(
@@ -287,8 +303,11 @@ class Span:
 def spans_of(
     blocks: list[tuple[int, int]], photos: Sequence[str], workers: int, longest: int = SPAN
 ) -> list[Span]:
-    """Blocks in runs without gaps: short enough that every worker gets several, and none waits long for the last."""
-    most = max(1, min(longest, len(blocks) // (4 * workers)))
+    """Blocks in runs without gaps: short enough that every worker gets several, that none waits long for the last, and
+    that not too many photos wait for their turn in memory."""
+    widest = max((stop - start for start, stop in blocks), default=1)
+    waiting = WAITING // (FARTHEST * AHEAD * workers * widest)
+    most = max(1, min(longest, len(blocks) // (4 * workers), waiting))
     runs: list[list[tuple[int, int]]] = []
     for block in blocks:
         if runs and runs[-1][-1][1] == block[0] and len(runs[-1]) < most:
@@ -303,22 +322,80 @@ def readers(asked: int | None, device: str, cores: int) -> int | None:
     return asked or (None if device.startswith("cuda") else cores)
 
 
-class _NodeDescriber:
-    """A worker on a node: holds the network, and describes spans."""
+def made_on_nodes(
+    cluster: Cluster,
+    worker: Callable[..., Any],
+    made_with: Sequence[Any],
+    photos: Sequence[Path],
+    blocks: list[tuple[int, int]],
+    *,
+    gpu: bool,
+    longest: int = SPAN,
+) -> Iterator[tuple[int, tuple[int, Any, dict[int, str]]]]:
+    """What the nodes of a cluster make of these blocks of photos, as it is done: the number of the span, its first row,
+    what was made of it, and which of its photos are missing or broken, and why.
 
-    def __init__(self, filling: Filling, samples: dict[str, int], images: int, cores: int) -> None:
+    `worker(*made_with, cores)` is made on a node, and given the photos of a span; it returns the last two.
+    """
+    names = [full_name(photo) for photo in photos]
+    cluster.check(names)
+    spans = spans_of(blocks, names, cluster.workers(gpu), longest)
+    held = worker, made_with, sample_of(names), cluster.cores_each(gpu)
+    for number, (made, bad, node) in cluster.through(_OnNode, held, spans, gpu=gpu):
+        span = spans[number]
+        _refuse_readable(node, {span.photos[at]: why for at, why in bad.items()})
+        yield number, (span.start, made, bad)
+
+
+class _OnNode:
+    """On a node: a worker that says where it is, and begins only where it sees the photos."""
+
+    def __init__(
+        self, worker: Callable[..., Any], made_with: Sequence[Any], samples: dict[str, str], cores: int
+    ) -> None:
         refuse_unseen(samples)
         torch.set_num_threads(max(1, cores))
-        asked = filling.asked.with_changes(
-            workers=filling.asked.workers or (None if "cuda" in filling.device else cores)
+        self._work = worker(*made_with, cores)
+
+    def __call__(self, span: Span) -> tuple[Any, dict[int, str], str]:
+        try:
+            return *self._work(span.photos), platform.node()
+        except StorageError as error:
+            raise InputError(f"node {platform.node()}: {error}; {RESUMES}") from None
+
+
+def _refuse_readable(node: str, bad: dict[str, str]) -> None:
+    """Raise where a node calls a photo missing or broken that this machine can read: it may have lost a folder, and
+    then it calls all of them so."""
+
+    def look(photo: str) -> None:
+        try:
+            read_image(photo)
+        except StorageError:
+            raise
+        except InputError:
+            return
+        raise StorageError(
+            f"node {node}: {bad[photo].partition(';')[0]}, and this machine can read it; fix that node, or take it out"
+            " of the cluster"
         )
+
+    in_threads(look, list(bad), AT_ONCE if any(map(is_address, bad)) else 1)
+
+
+class _NodeDescriber:
+    """A worker on a node: holds the network, and describes photos."""
+
+    def __init__(self, filling: Filling, images: int, cores: int) -> None:
+        workers = readers(filling.asked.workers, filling.device, cores)
+        asked = filling.asked.with_changes(workers=workers, on_bad_image="skip")  # who asks will look again
         self._size = filling.size
         self._filler = replace(filling, asked=asked, device=device_of_worker(filling.device)).begin(images)
 
-    def __call__(self, span: Span) -> tuple[int, NDArray[Any], dict[int, str]]:
-        rows, blocks = _Gathered(), blocks_left(len(span.photos), self._size)
-        bad = self._filler.fill(PathList(span.photos), blocks, rows, lambda _: None)
-        return span.start, np.concatenate(rows.vectors), {span.start + row: why for row, why in bad.items()}
+    def __call__(self, photos: Sequence[str]) -> tuple[NDArray[Any], dict[int, str]]:
+        rows, blocks = _Gathered(), blocks_left(len(photos), self._size)
+        bad = self._filler.fill(PathList(photos), blocks, rows, lambda _: None)
+        return np.concatenate(rows.vectors), bad
 
 
 def _fill_on_nodes(
@@ -330,21 +407,21 @@ def _fill_on_nodes(
     tell: Callable[[int], None],
 ) -> dict[int, str]:
     """Have these blocks described by the nodes of a cluster; the images that could not be read are returned."""
-    photos = [full_name(photo) for photo in places.images]
-    cluster.check(photos)
-    gpu = filling.device.startswith("cuda")
-    spans = spans_of(blocks, photos, cluster.workers(gpu))
-    made_with = filling, sample_of(photos), len(places), cluster.cores_each(gpu)
-    found: dict[int, str] = {}
+    made_with, gpu = (filling, len(places)), filling.device.startswith("cuda")
+    found = BadImages(filling.asked.on_bad_image)
     store.open()
     try:
-        for _, (start, vectors, bad) in cluster.through(_NodeDescriber, made_with, spans, gpu=gpu):
-            store.write(start, vectors, bad)
-            found |= bad
+        for _, (start, vectors, bad) in made_on_nodes(
+            cluster, _NodeDescriber, made_with, places.images, blocks, gpu=gpu
+        ):
+            here = {start + at: why for at, why in bad.items()}
+            for row, why in here.items():
+                found.add(row, InputError(why))
+            store.write(start, vectors, here)
             tell(len(vectors))
     finally:
         store.close()
-    return found
+    return found.reasons
 
 
 class _Gathered:

@@ -1,6 +1,6 @@
 """The k nearest map images of each query, exactly: the same rows in the same order on any device.
 
-An engine (matrix products in numpy or torch, or faiss) shortlists each block of the map by float32 scores; on the
+An engine (matrix products in numpy or torch) shortlists each block of the map by float32 scores; on the
 processor, a few queries scan it as it lies in memory. The shortlist is re-ranked by float64 distances, always summed in
 the same order. One that may have been cut where float32 cannot tell (many duplicates) is made longer until it holds all
 that could be among the first k.
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 Vectors = NDArray[
     Any
 ]  # (n, d) float16, float32 or float64, possibly memory-mapped; an all-zero row is no image
-EngineName = Literal["auto", "numpy", "faiss", "torch"]
+EngineName = Literal["auto", "numpy", "torch"]
 BLOCK_BYTES = 64 << 20  # float32 descriptors of the map looked at in one go, and twice that of the queries
 _SCANNED = 8  # times as many are scanned in one go, since nothing is copied
 _SPARE = 16  # shortlisted beyond k, so that float32's mistakes stay inside the list
@@ -104,27 +104,30 @@ def best_of(
     progress: Progress | None = None,
     engine: EngineName = "auto",
     block_bytes: int = BLOCK_BYTES,
+    firsts: tuple[int, int] = (0, 0),
 ) -> Best:
     """The same by squared distances, by which lists of several maps can be merged: their roots may be equal where they
-    are not."""
-    shortlister = _pick_engine(engine, resolve_device(device), excluded)
+    are not. firsts: numbers of the first query and the first map row, where they are runs of longer tables; rows,
+    exclusions and errors are by the numbers of these."""
+    shortlister = _pick_engine(engine, resolve_device(device))
     exact = np.float64 if np.float64 in (queries.dtype, places.dtype) else np.float32
     squares = np.full((len(queries), k), np.inf)
     rows = np.full((len(queries), k), -1, dtype=np.int64)
     scan = _scan_for(queries, places, exact, shortlister, excluded)
     for part in _parts(queries, 2 * block_bytes):
-        asked = read_block(queries, part, exact, "query")
-        best = Best(squares[asked.numbers], rows[asked.numbers])  # copies: of the queries that are not zero
+        asked = read_block(queries, part, exact, "query", firsts[0])
+        mine = asked.numbers - firsts[0]
+        best = Best(squares[mine], rows[mine])  # copies: of the queries that are not zero
         for held in _parts(places, block_bytes if scan is None else _SCANNED * block_bytes):
-            if scan is None or not _scan_block(scan, asked, places, held, best):
+            if scan is None or not _scan_block(scan, asked, places, held, firsts[1], best):
                 for some in _parts(places, block_bytes, held):
-                    block = read_block(places, some, exact, "map")
+                    block = read_block(places, some, exact, "map", firsts[1])
                     if len(block.numbers) and len(asked.numbers):
                         _search_block(asked, block, best, shortlister, excluded)
             if progress is not None:
                 done = part.start + (part.stop - part.start) * held.stop // len(places)
                 progress("searching", done, len(queries))
-        squares[asked.numbers], rows[asked.numbers] = best
+        squares[mine], rows[mine] = best
     return Best(squares, rows)
 
 
@@ -170,19 +173,12 @@ def _driver_there() -> bool:
     return True
 
 
-def _pick_engine(name: EngineName, device: str, excluded: Exclusion | None) -> Engine:
+def _pick_engine(name: EngineName, device: str) -> Engine:
     check_choice("engine", name, get_args(EngineName))
     if name == "auto":
-        # block by block, as a map on disk is searched, faiss takes several times as long (benchmarks/search.py)
         name = "numpy" if device == "cpu" else "torch"
     if name != "torch" and device != "cpu":
         raise InputError(f"`engine={name}` works on the CPU, not on {device}; use `engine=auto`")
-    if name == "faiss":
-        from samespot.retrieval.engines.faiss import FaissEngine
-
-        if excluded is not None:
-            raise InputError("`engine=faiss` cannot exclude pairs; use `engine=auto`")
-        return FaissEngine()
     from samespot.retrieval.engines.matrix import NumpyEngine, TorchEngine
 
     return NumpyEngine() if name == "numpy" else TorchEngine(device)
@@ -200,7 +196,7 @@ def _scan_for(
     return Scan() if plain and as_it_lies and len(queries) <= FEW else None
 
 
-def _scan_block(scan: Scan, asked: Block, places: Vectors, held: slice, best: Best) -> bool:
+def _scan_block(scan: Scan, asked: Block, places: Vectors, held: slice, first: int, best: Best) -> bool:
     """Let a few queries look at one block of the map. False where that does not settle it: a list may have been cut
     through a tie, or the block is broken, and it is to be looked at as usual."""
     raw = places[held]
@@ -212,7 +208,7 @@ def _scan_block(scan: Scan, asked: Block, places: Vectors, held: slice, best: Be
     for scores, rows, size, largest in lists:
         listed = raw[rows.ravel()].astype(np.float32)
         squares = np.full(1, largest, dtype=np.float32)
-        block = Block(held, held.start + rows.ravel(), listed, listed, squares)
+        block = Block(held, first + held.start + rows.ravel(), listed, listed, squares)
         places_listed = np.arange(rows.size).reshape(rows.shape)
         slack = score_error(asked, block)
         tables = (asked.values, block.values, block.numbers)
@@ -239,12 +235,16 @@ class Block:
     squares: NDArray[np.float32]  # (n,) squared lengths, about
 
 
-def read_block(vectors: Vectors, part: slice, exact: type[np.floating[Any]], role: str) -> Block:
-    """Read a run of rows; no copy where they are contiguous and of the wanted type already."""
+def read_block(
+    vectors: Vectors, part: slice, exact: type[np.floating[Any]], role: str, first: int = 0
+) -> Block:
+    """Read a run of rows; no copy where they are contiguous and of the wanted type already. first: the number of the
+    first row in the table."""
     values: Vectors = np.ascontiguousarray(vectors[part], dtype=exact)
     with np.errstate(over="ignore", invalid="ignore"):
         single = values.astype(np.float32, copy=False)
         squares = _squared_lengths(single)
+    part = slice(first + part.start, first + part.stop)
     bad = np.flatnonzero(~np.isfinite(squares))
     if len(bad):
         raise InputError(

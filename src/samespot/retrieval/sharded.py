@@ -57,16 +57,7 @@ def merge(one: Best, other: Best) -> Best:
 def _search_shard(
     job: tuple[slice, slice, Vectors], queries: Vectors, k: int, excluded: Exclusion | None
 ) -> tuple[slice, Best]:
-    """The best of a run of map rows for a run of queries; rows and exclusions are those of the whole."""
+    """The best of a run of map rows for a run of queries; by the numbers of the whole."""
     held, part, places = job
-
-    def out(asked: slice, there: slice) -> np.ndarray:
-        assert excluded is not None
-        return excluded(_moved(asked, part.start), _moved(there, held.start))
-
-    squares, rows = best_of(queries[part], places, k, None if excluded is None else out, "cpu")
-    return part, Best(squares, np.where(rows < 0, rows, rows + held.start))
-
-
-def _moved(run: slice, by: int) -> slice:
-    return slice(run.start + by, run.stop + by)
+    firsts = part.start, held.start
+    return part, best_of(queries[part], places, k, excluded, "cpu", firsts=firsts)

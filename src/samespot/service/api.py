@@ -367,7 +367,7 @@ def _large(map: Map, row: int) -> bytes:
     """The photo itself, if it still is where it was indexed; without its EXIF data."""
     from samespot.photo_files import open_photo
 
-    path = map.generation.places.images[row]
+    path = map.generation.places.image(row)
     try:
         picture = open_photo(path, LARGE)
     except InputError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -11,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
+from samespot.cores import cores
 from samespot.maps.answer import Answer, Trouble
 from samespot.maps.map import Map, Seen
 from samespot.maps.questions import Question
@@ -31,9 +31,8 @@ class Locating:
         self.inside = 0  # photos in work and waiting
         self._by_asker: Counter[str] = Counter()
         self._undescribed = 0  # of them, those that the network has still to see
-        cores = len(os.sched_getaffinity(0))
-        self._decoder = Decoder(min(cores, 4), options.most_pixels, min(options.seconds, 10.0))
-        self._pool = ThreadPoolExecutor(cores, thread_name_prefix="verifying")
+        self._decoder = Decoder(min(cores(), 4), options.most_pixels, min(options.seconds, 10.0))
+        self._pool = ThreadPoolExecutor(cores(), thread_name_prefix="verifying")
         self._batcher = Batcher(
             options.batch, options.batch_wait / 1000, lambda: self._undescribed, numbers.batches.observe
         )

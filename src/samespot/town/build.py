@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from samespot.cores import cores
 from samespot.errors import InputError
 from samespot.files import write_json
 from samespot.places.pose import POSE
@@ -157,7 +157,7 @@ def _photograph(
     exposure = visit.exposure * np.exp(rng.normal(0.0, 0.09, len(poses)))
     for folder in ("photos", "depth") if depth else ("photos",):
         (root / folder / f"visit{visit.number}").mkdir(parents=True, exist_ok=True)
-    with ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool:
+    with ThreadPoolExecutor(min(8, cores())) as pool:
         for start in range(0, len(poses), AT_ONCE):
             rows = np.arange(start, min(start + AT_ONCE, len(poses)))
             images, metres = render(

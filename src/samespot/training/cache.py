@@ -20,8 +20,10 @@ from samespot.images.kept import Kept
 from samespot.images.listing import ImageList
 from samespot.images.prefetch import blocks_ahead
 from samespot.images.preprocess import Preprocessing
-from samespot.images.sources import FileImages, in_blocks, require_room, wait_for
+from samespot.images.sources import FileImages, in_blocks, wait_for
+from samespot.memory import require_room
 from samespot.model.checkpoint import tensors_digest
+from samespot.storage import states_of
 
 Tick = Callable[[int], None]
 _LAYOUT = 2  # of the files in the folder; older ones did not say why an image was bad
@@ -82,10 +84,9 @@ def fingerprint_of(trunk: nn.Module, preprocessing: Preprocessing, images: Image
     """Changes whenever the features of any image would."""
     h = hashlib.sha256(tensors_digest(trunk.state_dict()).encode())
     h.update(json.dumps([preprocessing.to_dict(), precision]).encode())
-    for number in range(len(images)):
-        path = images.path(number)
-        facts = path.stat() if path.is_file() else None
-        h.update(f"{path} {facts and (facts.st_size, facts.st_mtime_ns)}\n".encode())
+    paths = [images.path(number) for number in range(len(images))]
+    for path, state in zip(paths, states_of(paths), strict=True):
+        h.update(f"{path} {state}\n".encode())
     return h.hexdigest()
 
 

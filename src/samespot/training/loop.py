@@ -27,6 +27,7 @@ from samespot.errors import InputError
 from samespot.files import locked
 from samespot.images.prefetch import read_ahead
 from samespot.images.sources import Source, wait_for
+from samespot.memory import free_memory
 from samespot.model.netvlad import NetVLAD
 from samespot.model.network import PlaceNet
 from samespot.places.marks import photo_facts
@@ -49,7 +50,6 @@ from samespot.training.planning import (
     SHORT,
     activation_bytes,
     fitting_pairs,
-    free_memory,
     frozen_bytes,
     in_words,
     what_to_keep,

@@ -16,9 +16,9 @@ import torch
 from torch import nn
 
 from samespot.images.options import IMAGE_SIZE
-from samespot.images.sources import available_memory
 from samespot.model.network import PlaceNet
 from samespot.photo_files import header
+from samespot.storage import StorageError, in_threads
 from samespot.training.options import TrainingOptions
 
 SAMPLE = 32  # photos whose size is looked up
@@ -33,18 +33,24 @@ CELL = 16  # sides of chosen image sizes are multiples of it
 
 def photo_size(paths: Sequence[Path]) -> tuple[int, int] | None:
     """Height and width of the typical photo, upright, from the headers of some; None where none can be read."""
-    sizes = []
-    for path in [paths[i] for i in np.linspace(0, len(paths) - 1, min(SAMPLE, len(paths))).astype(int)]:
-        try:
-            with header(path) as image:
-                turned = image.getexif().get(274, 1) >= 5  # EXIF's orientations 5 to 8 lie on their side
-                sizes.append(image.size if turned else image.size[::-1])
-        except Exception:  # Pillow raises many kinds on broken files; training will say what is wrong
-            continue
+    some = [paths[i] for i in np.linspace(0, len(paths) - 1, min(SAMPLE, len(paths))).astype(int)]
+    sizes = [size for size in in_threads(_size, some, SAMPLE) if size is not None]
     if not sizes:
         return None
     height, width = np.median(np.array(sizes), axis=0)
     return int(height), int(width)
+
+
+def _size(path: Path) -> tuple[int, int] | None:
+    try:
+        with header(path) as image:
+            width, height = image.size
+            turned = image.getexif().get(274, 1) >= 5  # EXIF's orientations 5 to 8 lie on their side
+            return (width, height) if turned else (height, width)
+    except StorageError:
+        raise
+    except Exception:  # Pillow raises many kinds on broken files; training will say what is wrong
+        return None
 
 
 def fitting_size(photos: tuple[int, int], usual: tuple[int, int] = IMAGE_SIZE) -> tuple[int, int]:
@@ -151,14 +157,6 @@ def _outputs_kept(where: str, size: int, seen: str) -> str:
 
 def _gigabytes(size: float) -> str:
     return f"{size / 1e9:,.2g} GB" if size < 1e10 else f"{size / 1e9:,.0f} GB"
-
-
-def free_memory(device: torch.device) -> int:
-    """Bytes that can still be used there: those that torch holds for later, too."""
-    if device.type != "cuda":
-        return available_memory()
-    unused = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return int(torch.cuda.mem_get_info(device)[0]) + unused
 
 
 def in_words(seconds: float) -> str:

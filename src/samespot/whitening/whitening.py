@@ -190,23 +190,6 @@ class Whitening:
                 whitened[part] = _unit(projected[:, :d])
         return out
 
-    def apply_to(
-        self, vectors: Vectors, dims: int, out: str | Path, *, progress: Progress | None = None
-    ) -> NDArray[np.float32]:
-        """Whiten into a `.npy` file, block by block, and map it into memory: for tables larger than memory."""
-        vectors, dims = self._fitting(vectors), self._check_dims(dims)
-        try:
-            file = np.lib.format.open_memmap(out, "w+", np.float32, (len(vectors), dims))
-        except OSError as error:
-            raise InputError(
-                f"{out}: cannot be written ({error.strerror or error}); is the disk full?"
-            ) from None
-        for part, projected in self._projected(vectors, dims, progress):
-            file[part] = _unit(projected)
-        file.flush()
-        mapped: NDArray[np.float32] = np.load(out, mmap_mode="r")
-        return mapped
-
     def projection(self, dims: int) -> NDArray[np.float64]:
         """(d, dims) what centred descriptors are multiplied by: axes over their damped deviations."""
         return (self.axes[:dims] / np.sqrt(self.variances[:dims, None] + self._added)).T

@@ -1,9 +1,12 @@
-"""Milvus Lite in a file; and a real server, where SAMESPOT_MILVUS names its address."""
+"""Milvus Lite in a file; and a real server: SAMESPOT_MILVUS names one, or the package milvus brings one, as in CI."""
 
 import json
 import os
+import socket
 import subprocess
 import sys
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -19,7 +22,26 @@ from tests.maps.engines.conftest import COUNT, DIMS, cloud, engine_of, generatio
 
 pytest.importorskip("pymilvus", reason="needs samespot[milvus]")
 pytest.importorskip("milvus_lite", reason="needs samespot[milvus]")
-SERVER = os.environ.get("SAMESPOT_MILVUS")
+
+
+@pytest.fixture(scope="module")
+def own_server(tmp_path_factory):
+    """A server of our own, which may be killed."""
+    package = pytest.importorskip(
+        "milvus", reason="the package milvus is not installed: 2.3.5 holds a server"
+    )
+    server = package.MilvusServer(data_dir=str(tmp_path_factory.mktemp("milvus")))
+    server.start()
+    # started again it takes the ports it had: it would leave those whose old connections the kernel still remembers
+    server.config.try_bind_port = lambda port: socket.socket()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def server(request):
+    named = os.environ.get("SAMESPOT_MILVUS")
+    return named or f"http://127.0.0.1:{request.getfixturevalue('own_server').listen_port}"
 
 
 @pytest.fixture(params=["lite", "server"])
@@ -27,11 +49,10 @@ def uri(request, tmp_path):
     if request.param == "lite":
         yield str(tmp_path / "map.db")
         return
-    if SERVER is None:
-        pytest.skip("SAMESPOT_MILVUS names no server")
-    yield SERVER
-    for name in collections(SERVER, tmp_path):
-        milvus_client.connected(SERVER).drop_collection(name)
+    at = request.getfixturevalue("server")
+    yield at
+    for name in collections(at, tmp_path):
+        milvus_client.connected(at).drop_collection(name)
 
 
 def collections(uri, folder):
@@ -155,6 +176,45 @@ def test_a_load_that_was_cut_off_goes_on(uri, vectors, queries, there, tmp_path,
     upserted.clear()
     generation_of(tmp_path / "map", vectors, there, **typed)
     assert upserted == []
+
+
+def test_a_server_that_is_killed_and_comes_back(
+    own_server, vectors, queries, there, tmp_path, monkeypatch, eight_regions
+):
+    """In the middle of a load, which goes on by itself; and before a question, which waits for no more than seconds."""
+    uri, back = f"http://127.0.0.1:{own_server.listen_port}", []
+
+    def killed(number):
+        if number == 13:
+            own_server.server_proc.kill()
+            own_server.server_proc.wait()
+            back.append(threading.Timer(2.0, own_server.start))
+            back[-1].start()
+
+    with monkeypatch.context() as patch:
+        batches = sending(patch, killed)
+        generation = generation_of(tmp_path / "map", vectors, there, engine="milvus", uri=uri)
+    assert len(batches) > 13
+    (name,) = collections(uri, tmp_path)
+    assert milvus.count(milvus_client.connected(uri), name) == COUNT
+    engine = engine_of(generation)
+    checks.finds_what_exact_search_finds(engine, vectors, queries[:3], there)
+    back[-1].join()
+    own_server.server_proc.kill()
+    own_server.server_proc.wait()
+    asked = time.monotonic()
+    with pytest.raises(milvus_client.AwayError, match=f"^{uri}: Milvus is away, or not ready yet") as caught:
+        engine.nearest(queries[0], 5)
+    assert "\n" not in str(caught.value)
+    assert time.monotonic() - asked < milvus.SLOWEST + milvus.PATIENCE
+    own_server.start()
+    for _ in range(30):
+        try:
+            engine.nearest(queries[0], 5)
+            break
+        except milvus_client.AwayError:
+            time.sleep(1.0)
+    checks.finds_what_exact_search_finds(engine, vectors, queries[:3], there)
 
 
 def test_counts_that_stay_wrong_are_told_and_what_is_too_much_is_loaded_afresh(

@@ -217,7 +217,7 @@ def _row(
             colour = {True: "right", False: "wrong", None: "grey"}[match.right]
             home = case.queries.positions[local]
             cameras.append(_camera(mine.places, match.place, home, f"{letter}{rank}", colour, rule))
-    (photo,) = photos.add([case.queries.images[local]])
+    (photo,) = photos.add([case.queries.image(local)])
     near = [one for one in cameras if one is not None]
     map_of_it = ""
     if cameras[0] is not None:
@@ -241,7 +241,7 @@ def _strip(
     photos: PhotoStore,
     shown: Mapping[str, str],
 ) -> str:
-    numbers = photos.add([case.places.images[match.place] for match in matches])
+    numbers = photos.add([case.places.image(match.place) for match in matches])
     tiles = "".join(
         _tile(match, photo, rank, str(case.place_names[match.place]))
         for rank, (match, photo) in enumerate(zip(matches, numbers, strict=True), 1)

@@ -123,8 +123,8 @@ def connected(uri: str, *, own: bool = False) -> Client:
 def _why_not(uri: str, local: bool, error: Exception) -> str:
     if local:
         return (
-            f"{uri}: Milvus Lite cannot open it ({_line(error)}); one process at a time can: end the other one, or"
-            " use a server"
+            f"{uri}: Milvus Lite cannot open it ({_line(error)}); one process at a time can: end the other one."
+            " If there is none, it is damaged: delete it, and `samespot index --out MAP --engine milvus` loads it again"
         )
     told = _line(error)
     if "auth" in told.lower() or "token" in told.lower():

@@ -1,1 +1,1 @@
-"""What finds the nearest vectors: matrix products, faiss, approximate indexes."""
+"""What finds the nearest vectors: matrix products, one pass over the map, approximate indexes."""

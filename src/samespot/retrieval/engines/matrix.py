@@ -11,8 +11,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from samespot.cores import cores
 from samespot.retrieval.engines.heap import keep_smallest, sort_heap
-from samespot.retrieval.engines.scan import threads_here
 
 _SCORE_BYTES = {
     "cpu": 8 << 20,
@@ -34,7 +34,7 @@ class NumpyEngine:
     """
 
     def __init__(self) -> None:
-        self._threads = threads_here()
+        self._threads = cores()
         self._pool = ThreadPoolExecutor(self._threads)
 
     def hold(self, block: NDArray[np.float32], squares: NDArray[np.float32]) -> None:

@@ -7,7 +7,6 @@ float32 on the way, in registers: a map of half the size is read in half the tim
 
 from __future__ import annotations
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any
@@ -18,6 +17,7 @@ from numba import njit, types
 from numba.extending import intrinsic, overload
 from numpy.typing import NDArray
 
+from samespot.cores import cores
 from samespot.retrieval.engines.heap import keep_smallest, sort_heap
 
 FEW = 4  # queries up to which this is faster than matrix products
@@ -27,15 +27,11 @@ _WORTH_A_THREAD = 4096  # rows; waking one takes about as long
 _LOST = 1e-30  # a row whose square is smaller may be all zero, which is no image
 
 
-def threads_here() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 class Scan:
     """Looks through blocks of a map (n, d) float16 or float32, with all cores."""
 
     def __init__(self) -> None:
-        self._threads = threads_here()
+        self._threads = cores()
         self._pool = ThreadPoolExecutor(self._threads)
 
     def nearest(

@@ -1,0 +1,195 @@
+"""What a node calls bad is believed when this machine finds it so, too. Nodes are played by this process here."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from samespot import cluster as cluster_module
+from samespot import storage
+from samespot.cluster import refuse_unseen, sample_of
+from samespot.errors import InputError
+from samespot.images import sources
+from samespot.maps import build, looking
+from samespot.maps.build import update_map
+from samespot.model.network import PlaceNet
+from samespot.places.table import Places
+from samespot.retrieval import describe as module
+from samespot.retrieval.describe import OnDevice, describe
+from samespot.storage import MissingPhotoError, StorageError
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+COUNT = 12
+
+
+class OneNode:
+    """A cluster whose only node is this process."""
+
+    gpus = 0
+
+    def check(self, photos=()):
+        cluster_module._refuse_other_node("n1", *[cluster_module._node_facts(sample_of(photos))] * 2)
+
+    def workers(self, gpu):
+        return 1
+
+    def cores_each(self, gpu):
+        return 1
+
+    def through(self, worker, made_with, spans, *, gpu=False):
+        held = worker(*made_with)
+        yield from ((number, held(span)) for number, span in enumerate(spans))
+
+
+@pytest.fixture
+def node(monkeypatch):
+    """Lets the reader of the node fail, which reads as nodes do, and not that of who asks."""
+    for where in (module, build):
+        monkeypatch.setattr(where, "joined_cluster", lambda address, progress: _Held(OneNode()))
+        monkeypatch.setattr(where, "on_nodes", lambda *_: OnDevice("cpu", "32", 2))
+    monkeypatch.setattr(module, "SPAN", 1)
+    lost, original = {}, storage.read_encoded
+
+    def read(path):
+        for name, error in lost.items():
+            if str(path).endswith(name):
+                raise error
+        return original(path)
+
+    for where in (sources, looking):
+        monkeypatch.setattr(where, "read_encoded", read)
+    return lost
+
+
+class _Held:
+    def __init__(self, value):
+        self.value = value
+
+    def __enter__(self):
+        return self.value
+
+    def __exit__(self, *_):
+        pass
+
+
+@pytest.fixture(scope="module")
+def net():
+    torch.manual_seed(1)
+    return PlaceNet("test_resnet.r160_in1k", pretrained=False, image_size=(48, 64)).eval()
+
+
+@pytest.fixture
+def places(tmp_path):
+    dice = np.random.default_rng(3)
+    names = [f"{i:03d}.png" for i in range(COUNT)]
+    (tmp_path / "photos").mkdir()
+    for name in names:
+        Image.fromarray(dice.integers(0, 256, (48, 64, 3), dtype=np.uint8)).save(tmp_path / "photos" / name)
+    (tmp_path / "photos" / "007.png").write_bytes(b"not a photo")
+    north = np.arange(COUNT) * 9.0
+    return Places.build(
+        tmp_path / "photos", {"image": names, "easting": 0.0, "northing": north, "heading": 0.0}
+    )
+
+
+def described(net, places, out):
+    return describe(net, places, out, device="cpu", batch_size=2, on_bad_image="skip", ray="local")
+
+
+def mapped(net, places, out):
+    how = {"device": "cpu", "verify": False, "whiten": "none", "dims": 4, "ray": "local"}
+    return update_map(places, out, model=net, **how)
+
+
+@pytest.fixture(params=[described, mapped])
+def work(request, monkeypatch):
+    monkeypatch.setattr(build._Work, "_calibration", lambda self, generation: None)
+    monkeypatch.setattr(build, "SEGMENT", 2)
+    return request.param
+
+
+LOST = MissingPhotoError("/photos/009.png: cannot read the image (No such file or directory); check the path")
+REFUSED = StorageError("/photos/009.png: cannot read the image (token expired); check")
+
+
+def test_what_is_bad_here_too_is_believed(node, net, places, tmp_path, work):
+    done = work(net, places, tmp_path / "out")
+    if work is described:
+        assert list(done.meta["bad"]) == ["7"]
+        alone = describe(net, places, device="cpu", batch_size=2, on_bad_image="skip")
+        assert done.meta["bad"] == alone.meta["bad"]
+        np.testing.assert_array_equal(done.vectors, alone.vectors)
+    else:
+        assert done.generation.meta["left_out"] == {"unreadable image file": 1}
+        assert done.described == COUNT - 1
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (
+            LOST,
+            r"009\.png: cannot read the image \(No such file.*\), and this machine can read it; fix that node",
+        ),
+        (REFUSED, r"009\.png: cannot read the image \(token expired\)"),
+    ],
+)
+def test_what_a_node_has_lost_ends_the_work_and_the_rest_is_kept(
+    node, net, places, tmp_path, monkeypatch, work, error, words
+):
+    node["009.png"] = error
+    with pytest.raises(InputError, match=rf"^node .*: .*{words}.*; the same command again resumes") as said:
+        work(net, places, tmp_path / "out")
+    assert "\n" not in str(said.value)
+    assert str(said.value).count("the same command") == 1
+    node.clear()
+    read, original = [], sources.read_encoded
+    for where in (sources, looking):
+        monkeypatch.setattr(where, "read_encoded", lambda path: read.append(path.name) or original(path))
+    work(net, places, tmp_path / "out")
+    assert "000.png" not in read
+    assert "009.png" in read
+
+
+def test_a_bad_photo_ends_it_as_without_a_cluster(node, net, places, tmp_path):
+    with pytest.raises(InputError, match=r"^/.*007\.png: cannot decode .*; or pass `on_bad_image=skip`$"):
+        describe(net, places, tmp_path / "out", device="cpu", batch_size=2, ray="local")
+
+
+def test_a_node_must_see_photos_at_addresses_too(monkeypatch, tmp_path):
+    import fsspec
+
+    (tmp_path / "c.jpg").write_bytes(b"12")
+    memory = fsspec.filesystem("memory")
+    memory.pipe_file("/seen/a.jpg", b"1234")
+    photos = ["memory://seen/a.jpg", "memory://seen/none.jpg", f"file://{tmp_path}/c.jpg"]
+    samples = sample_of(photos)
+    assert samples == {"memory://seen/a.jpg": "4", str(tmp_path / "c.jpg"): "2"}
+    refuse_unseen(samples)
+    OneNode().check(photos)
+    own = cluster_module._node_facts(samples)
+    memory.pipe_file("/seen/a.jpg", b"12345")
+    refuses(samples, own, "memory://seen/a.jpg: another size there; every node needs the same packages")
+    memory.rm("/seen/a.jpg")
+    refuses(samples, own, "memory://seen/a.jpg: no such photo; check the address; every node")
+    original = storage._system
+
+    def missing(address):
+        raise ImportError("Install it")
+
+    monkeypatch.setattr(storage, "_system", missing)
+    refuses(samples, own, r"memory://seen/a.jpg: Install it; pip install 'samespot\[addresses\]'")
+    monkeypatch.setattr(storage, "_system", original)
+    memory.pipe_file("/seen/a.jpg", b"1234")
+    (tmp_path / "c.jpg").unlink()
+    refuses(samples, own, f"does not see {tmp_path}/c.jpg as this machine does; put the photos into a folder")
+
+
+def refuses(samples, own, words):
+    for ask in (
+        lambda: refuse_unseen(samples),
+        lambda: cluster_module._refuse_other_node("n1", cluster_module._node_facts(samples), own),
+    ):
+        with pytest.raises(InputError, match=rf"^node .*: .*{words}") as said:
+            ask()
+        assert "\n" not in str(said.value)
