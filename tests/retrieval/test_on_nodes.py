@@ -1,5 +1,7 @@
 """What a node calls bad is believed when this machine finds it so, too. Nodes are played by this process here."""
 
+from uuid import uuid4
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,7 @@ from PIL import Image
 
 from samespot import cluster as cluster_module
 from samespot import storage
-from samespot.cluster import refuse_unseen, sample_of
+from samespot.cluster import Alike, own_facts, sample_of
 from samespot.errors import InputError
 from samespot.images import sources
 from samespot.maps import build, looking
@@ -28,7 +30,7 @@ class OneNode:
     gpus = 0
 
     def check(self, photos=()):
-        cluster_module._refuse_other_node("n1", *[cluster_module._node_facts(sample_of(photos))] * 2)
+        compared(sample_of(photos))
 
     def workers(self, gpu):
         return 1
@@ -39,6 +41,11 @@ class OneNode:
     def through(self, worker, made_with, spans, *, gpu=False):
         held = worker(*made_with)
         yield from ((number, held(span)) for number, span in enumerate(spans))
+
+
+def compared(samples):
+    """A node is compared with who asks before it works."""
+    return cluster_module._where_alike(Alike(uuid4().hex, own_facts(), samples), lambda: "done")
 
 
 @pytest.fixture
@@ -165,31 +172,66 @@ def test_a_node_must_see_photos_at_addresses_too(monkeypatch, tmp_path):
     photos = ["memory://seen/a.jpg", "memory://seen/none.jpg", f"file://{tmp_path}/c.jpg"]
     samples = sample_of(photos)
     assert samples == {"memory://seen/a.jpg": "4", str(tmp_path / "c.jpg"): "2"}
-    refuse_unseen(samples)
-    OneNode().check(photos)
-    own = cluster_module._node_facts(samples)
+    assert compared(samples) == "done"
     memory.pipe_file("/seen/a.jpg", b"12345")
-    refuses(samples, own, "memory://seen/a.jpg: another size there; every node needs the same packages")
+    refuses(samples, "memory://seen/a.jpg: another size there; every node needs the same packages")
     memory.rm("/seen/a.jpg")
-    refuses(samples, own, "memory://seen/a.jpg: no such photo; check the address; every node")
+    refuses(samples, "memory://seen/a.jpg: no such photo; check the address; every node")
     original = storage._system
 
     def missing(address):
         raise ImportError("Install it")
 
     monkeypatch.setattr(storage, "_system", missing)
-    refuses(samples, own, r"memory://seen/a.jpg: Install it; pip install 'samespot\[addresses\]'")
+    refuses(samples, r"memory://seen/a.jpg: Install it; pip install 'samespot\[addresses\]'")
     monkeypatch.setattr(storage, "_system", original)
     memory.pipe_file("/seen/a.jpg", b"1234")
     (tmp_path / "c.jpg").unlink()
-    refuses(samples, own, f"does not see {tmp_path}/c.jpg as this machine does; put the photos into a folder")
+    refuses(samples, f"does not see {tmp_path}/c.jpg as this machine does; put the photos into a folder")
 
 
-def refuses(samples, own, words):
-    for ask in (
-        lambda: refuse_unseen(samples),
-        lambda: cluster_module._refuse_other_node("n1", cluster_module._node_facts(samples), own),
-    ):
-        with pytest.raises(InputError, match=rf"^node .*: .*{words}") as said:
-            ask()
-        assert "\n" not in str(said.value)
+def refuses(samples, words):
+    with pytest.raises(InputError, match=rf"^node .*: .*{words}") as said:
+        compared(samples)
+    assert "\n" not in str(said.value)
+
+
+@pytest.mark.parametrize(
+    ("here", "words"),
+    [
+        ({"samespot": "9.9"}, r"has samespot \S+, and this machine 9\.9; install the same on both$"),
+        ({"numba": "9.9"}, r"has numba \d\S+, and this machine 9\.9; install the same on both$"),
+        ({"onnxruntime": "none"}, r"has onnxruntime \d\S+, and this machine none; install"),
+        ({"files": "0"}, r"its samespot \S+ has other files than this machine's; install"),
+    ],
+)
+def test_a_node_must_compute_with_the_same(here, words):
+    alike = Alike(uuid4().hex, {**own_facts(), **here}, {})
+    for _ in range(2):  # it is compared until it is alike
+        with pytest.raises(InputError, match=rf"^node \S+: {words}"):
+            cluster_module._where_alike(alike, lambda: "done")
+
+
+def test_a_node_is_compared_once(monkeypatch, tmp_path):
+    (tmp_path / "a.jpg").write_bytes(b"12")
+    alike = Alike(uuid4().hex, own_facts(), sample_of([tmp_path / "a.jpg"]))
+    (tmp_path / "a.jpg").unlink()
+    with pytest.raises(InputError, match="does not see"):
+        cluster_module._where_alike(alike, lambda: "done")
+    (tmp_path / "a.jpg").write_bytes(b"12")
+    asked = []
+    monkeypatch.setattr(
+        cluster_module, "seen_of", lambda names: asked.append(names) or dict.fromkeys(names, ("2", ""))
+    )
+    assert [cluster_module._where_alike(alike, int, "7") for _ in range(3)] == [7] * 3
+    assert len(asked) == 1
+
+
+def test_the_first_and_the_last_photo_are_among_the_samples(tmp_path):
+    for i in range(30):
+        (tmp_path / f"{i}.jpg").write_bytes(b"x" * i)
+    for count in (0, 1, 2, 7, 8, 30):
+        photos = [tmp_path / f"{i}.jpg" for i in range(count)]
+        rows = [int(size) for size in sample_of(photos).values()]
+        assert len(rows) == min(count, cluster_module.SAMPLES)
+        assert {*rows} >= {*range(count)[:1], *range(count)[-1:]}

@@ -28,8 +28,6 @@ from samespot.cluster import (
     Cluster,
     joined_cluster,
     own_gpu,
-    refuse_unseen,
-    sample_of,
 )
 from samespot.devices import (
     Processes,
@@ -340,7 +338,7 @@ def made_on_nodes(
     names = [full_name(photo) for photo in photos]
     cluster.check(names)
     spans = spans_of(blocks, names, cluster.workers(gpu), longest)
-    held = worker, made_with, sample_of(names), cluster.cores_each(gpu)
+    held = worker, made_with, cluster.cores_each(gpu)
     for number, (made, bad, node) in cluster.through(_OnNode, held, spans, gpu=gpu):
         span = spans[number]
         _refuse_readable(node, {span.photos[at]: why for at, why in bad.items()})
@@ -348,12 +346,9 @@ def made_on_nodes(
 
 
 class _OnNode:
-    """On a node: a worker that says where it is, and begins only where it sees the photos."""
+    """On a node: a worker that says where it is."""
 
-    def __init__(
-        self, worker: Callable[..., Any], made_with: Sequence[Any], samples: dict[str, str], cores: int
-    ) -> None:
-        refuse_unseen(samples)
+    def __init__(self, worker: Callable[..., Any], made_with: Sequence[Any], cores: int) -> None:
         torch.set_num_threads(max(1, cores))
         self._work = worker(*made_with, cores)
 
