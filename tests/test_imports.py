@@ -91,6 +91,36 @@ def test_help_and_usage_errors_load_nothing_heavy(words):
     assert loaded_by(f"sys.argv[1:] = {words.split()}; from samespot.cli import run; run()") == []
 
 
+# what is told without a network must not wait for the seconds that torch takes to load
+MISTAKES = (
+    "describe samespot-lite nowhere.csv",
+    "describe nothing-of-that-name nowhere.csv",
+    "evaluate samespot-lite msls-val --root nowhere",
+    "evaluate samespot-lite --map nowhere.csv --queries nowhere.csv --within 25m",
+    "evaluate nothing-of-that-name msls-val",
+    "export nowhere",
+    "export resnet18-gem --weights nowhere",
+    "convert nowhere",
+    "index nowhere --out map",
+    "locate nowhere query.jpg",
+    "serve nowhere",
+    "label nowhere.csv",
+    "train nowhere.csv --labels nowhere",
+    "train nowhere --preset campus",
+    "compare nowhere nowhere",
+    "report nowhere",
+)
+
+
+def test_mistakes_are_told_before_torch_is_loaded(tmp_path):
+    lines = ["import os, sys", f"os.chdir({str(tmp_path)!r})", "from samespot.cli import run"]
+    lines += [f"for words in {MISTAKES}:", "    sys.argv[1:] = words.split()"]
+    lines += ["    try: run()", "    except SystemExit as stop: assert stop.code == 2, words"]
+    lines += ["    assert 'torch' not in sys.modules, words", "    print('told:', words)"]
+    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True)
+    assert done.stdout.count("told:") == len(MISTAKES), done.stderr
+
+
 def test_options_load_nothing_heavy():
     modules = [module_of(path) for path in sorted(SRC.rglob("options.py"))]
     assert "samespot.training.options" in modules

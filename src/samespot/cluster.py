@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
@@ -524,6 +523,8 @@ def own_facts() -> dict[str, str]:
 
 def _version_of(package: str) -> str:
     """Without what follows a plus: builds for CUDA and for processors compute alike on processors."""
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version(package).partition("+")[0]
     except PackageNotFoundError:

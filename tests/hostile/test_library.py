@@ -135,7 +135,7 @@ CALLS = {
     ),
     "places that are not there": (
         lambda w: samespot.open_places("absent"),
-        "no such file; a table of places is a .csv or .parquet with the columns",
+        "no such file or folder; give a folder of photos, or a table of places: a .csv or .parquet with the columns",
     ),
     "places without columns": (
         lambda w: Places.build(".", {}),

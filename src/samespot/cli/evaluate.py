@@ -14,6 +14,7 @@ from samespot.figures.options import EvaluationFigureOptions
 from samespot.matching.options import RerankOptions
 from samespot.model.options import ModelOptions
 from samespot.options import MOST_SEED, Options, option, split
+from samespot.places.catalogue import open_places, refuse_absent
 from samespot.places.options import SOURCE, PoseOptions, ReadOptions
 from samespot.poses.options import SolveOptions
 from samespot.retrieval.options import DescribeOptions
@@ -38,12 +39,12 @@ def describe(typed: dict[str, Any]) -> Any:
     asked, describing, frame = DescribedOptions.of(ours), DescribeOptions.of(how), PoseOptions.of(pose).frame
     if describing.ray is None:
         console.refuse_absent_gpu(describing.device)
+    named = ModelOptions.of(of_model)
+    table = open_places(asked.places, **ReadOptions.of(reading).to_dict(), frame=frame)
+    # a table that does not open is told of before torch is loaded
     from samespot.model.loading import load_model
-    from samespot.places.catalogue import open_places
     from samespot.retrieval.describe import describe as describe_places
 
-    table = open_places(asked.places, **ReadOptions.of(reading).to_dict(), frame=frame)
-    named = ModelOptions.of(of_model)
     with console.progress_bar() as progress:
         net = load_model(named.model, weights=named.weights, progress=progress)
         described = describe_places(net, table, asked.out, whiten=asked.whiten, progress=progress, **how)
@@ -76,7 +77,11 @@ def evaluate(typed: dict[str, Any]) -> Any:
     named = ModelOptions.of(of_model)
     if further[0].ray is None:
         console.refuse_absent_gpu(further[0].device)
-    if asked.protocol is not None:  # a folder without the data set is refused before torch is loaded
+    # what is not there is told of before torch is loaded
+    for table in (asked.queries, asked.map, asked.train):
+        if table is not None:
+            refuse_absent(table)
+    if asked.protocol is not None:
         from samespot.evaluation.protocols import located, protocol_named
 
         located(asked.root, protocol_named(asked.protocol))

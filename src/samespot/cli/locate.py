@@ -52,7 +52,7 @@ def locate(typed: dict[str, Any]) -> Any:
     LocateOptions.of(of_photos)
     TrackOptions.of(of_track)
 
-    from samespot.maps.map import open_map
+    from samespot.maps.folder import open_generation
     from samespot.maps.questions import is_table, is_video
     from samespot.maps.results import refuse_other_suffix, refuse_without_degrees, write_answers
 
@@ -61,9 +61,13 @@ def locate(typed: dict[str, Any]) -> Any:
         ineffective(set(of_track), of_track, "without `sequence`")
     if asked.out is not None:
         refuse_other_suffix(asked.out)
-    there = open_map(asked.map, device=asked.device)
+    generation = open_generation(asked.map)
     if asked.out is not None:
-        refuse_without_degrees(asked.out, there.generation.places.projection)
+        refuse_without_degrees(asked.out, generation.places.projection)
+    console.refuse_absent_gpu(asked.device)
+    from samespot.maps.map import Map  # a folder without a map is told of before torch is loaded
+
+    there = Map(generation, asked.device)
     answers = (
         there.track(asked.photos, **of_photos, **of_track)
         if sequence

@@ -12,6 +12,7 @@ from samespot.cli.bridge import command
 from samespot.errors import InputError
 from samespot.maps.options import ContentOptions, MapOptions
 from samespot.options import Options, option, split
+from samespot.places.catalogue import refuse_absent
 from samespot.places.options import SOURCE, PoseOptions, ReadOptions
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ def index(typed: dict[str, Any]) -> Any:
         console.refuse_absent_gpu(settings.device)
     if asked.source is None and not (content.get("add") or content.get("remove") or "engine" in how):
         raise InputError("give a folder or table of photos, or `add`, `remove` or `engine`")
+    if asked.source is not None:
+        refuse_absent(asked.source)
     from samespot.maps.build import update_map
 
     with console.progress_bar() as progress:

@@ -51,9 +51,12 @@ class ConvertOptions(Options):
 @command(app, ConvertOptions)
 def convert(typed: dict[str, Any]) -> Any:
     """Convert a published network into a model folder."""
+    asked = ConvertOptions.of(typed)
+    from samespot.model.catalogue import refuse_no_weights
+
+    refuse_no_weights(asked.file)
     from samespot.model.convert import convert as convert_file
 
-    asked = ConvertOptions.of(typed)
     net = convert_file(asked.file, asked.out, backbone=asked.backbone, pool=asked.pool)
     console.out.print(net.describe_training(), markup=False, highlight=False)
     for note in net.notes:
@@ -72,11 +75,11 @@ class ExportOptions(Options):
 @command(app, ModelOptions, ExportOptions)
 def export(typed: dict[str, Any]) -> Any:
     """Export a model to ONNX with a dynamic batch, and check it against onnxruntime."""
-    from samespot.model.loading import load_model
-    from samespot.model.onnx_export import export_onnx
-
     of_model, ours = split(typed, ModelOptions, ExportOptions)
     named, asked = ModelOptions.of(of_model), ExportOptions.of(ours)
+    from samespot.model.loading import load_model  # torch: not before what was typed makes sense
+    from samespot.model.onnx_export import export_onnx
+
     with console.progress_bar() as progress:
         net = load_model(named.model, weights=named.weights, progress=progress)
     difference = export_onnx(net, asked.out)

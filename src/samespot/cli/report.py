@@ -28,9 +28,13 @@ class ReportOptions(Options):
 @command(app, ReportOptions)
 def report(typed: dict[str, Any]) -> Any:
     """One self-contained html page about some runs: it works offline, on a phone and in the dark."""
+    asked = ReportOptions.of(typed)
+    from samespot.evaluation.run_groups import refuse_absent
+
+    for run in asked.runs:
+        refuse_absent(Path(run))
     from samespot.figures.report import report as write_report
 
-    asked = ReportOptions.of(typed)
     with console.progress_bar() as progress:
         file = write_report(asked.runs, asked.out, title=asked.title, progress=progress)
     console.files_written([file])

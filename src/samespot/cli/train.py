@@ -7,7 +7,7 @@ from typing import Any
 from samespot.cli import console
 from samespot.cli.app import app
 from samespot.cli.bridge import command, flags_of, with_flags
-from samespot.places.catalogue import data_set
+from samespot.places.catalogue import data_set, refuse_absent
 from samespot.training.options import TrainingData, TrainingOptions, asked_for
 
 
@@ -18,6 +18,10 @@ def train(typed: dict[str, Any]) -> Any:
     Many GPUs: torchrun --nproc_per_node=8 -m samespot train ...
     """
     data, _ = asked_for(typed)  # a mistake is said before torch is loaded
+    if data.preset is None:
+        refuse_absent(data.places)
+    else:
+        data_set(data.preset).refuse_absent(data.places)
     from samespot.training.run import train as train_places
 
     flags = flags_of(TrainingData, TrainingOptions)

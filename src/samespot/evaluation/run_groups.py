@@ -16,6 +16,12 @@ from samespot.training.options import FREE
 DEPTH = 2  # runs/graded/0
 
 
+def refuse_absent(path: Path) -> None:
+    """Raise where nothing is; a command asks before it loads torch."""
+    if not path.exists():
+        raise InputError(f"{path}: no such folder; name one of `samespot train` or `samespot evaluate`")
+
+
 def runs_of(source: Any) -> list[Any]:
     """The seeds of one recipe: of a folder of runs those in it, seed by seed; of anything else itself."""
     groups = _groups(source)

@@ -18,7 +18,7 @@ from samespot.evaluation.folder import file_word
 from samespot.evaluation.matches import Matches, load_matches
 from samespot.evaluation.protocols.town import SharedView
 from samespot.evaluation.results import NAME, Evaluation, evaluation_file
-from samespot.evaluation.run_groups import all_runs_of
+from samespot.evaluation.run_groups import all_runs_of, refuse_absent
 from samespot.overlap.rules import Rule, Sectors, rule_of
 from samespot.places.table import Places
 from samespot.retrieval.descriptors import META, PLACES, Descriptors
@@ -167,8 +167,7 @@ def _load(path: Path, name: str) -> ReportRun:
         path = path.parent
     if path.is_file():
         return ReportRun(name, path.parent, Evaluation.load(path))
-    if not path.is_dir():
-        raise InputError(f"{path}: no such folder; name one of `samespot train` or `samespot evaluate`")
+    refuse_absent(path)
     config = _json(path / "config.json")
     metrics = read_metrics(path)
     file = evaluation_file(path)

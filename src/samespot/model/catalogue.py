@@ -62,6 +62,12 @@ def refuse_unknown(name: str) -> None:
     )
 
 
+def refuse_no_weights(file: Path) -> None:
+    """Raise where there is no file of weights; a command asks before it loads torch."""
+    if not file.is_file():
+        raise InputError(f"{file}: no such weights file; check the path")
+
+
 @dataclass(frozen=True)
 class ModelDescription:
     """What is known of a model before it is loaded."""

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from samespot.errors import InputError
 from samespot.files import write_whole
+from samespot.model.catalogue import refuse_no_weights
 
 WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
@@ -102,8 +103,7 @@ def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, str]]:
     under the prefix `module.` that DataParallel adds.
     """
     path = Path(path)
-    if not path.is_file():
-        raise InputError(f"{path}: no such weights file; check the path")
+    refuse_no_weights(path)
     if path.suffix == ".safetensors":
         return _read_safetensors(path)
     return _tensors_in(_unpickle_tensors(path), path), {}

@@ -97,8 +97,7 @@ def preset_tasks(
     """The labellings of a data set as its record says (the paper's; campus: ours), one after the other."""
     known = preset_named(preset)
     root = Path(root)
-    if not known.parts(root):
-        raise InputError(f"{root}: no {known.title} here; {known.advice}")
+    known.refuse_absent(root)
     kept: dict[str, Points] = {}
     for one in known.photo_sets(root, missing_images=missing_images):
         if known.labels is not None:

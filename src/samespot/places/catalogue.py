@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # the records alone need no pandas
     from samespot.places.table import Places
 
 MissingImages = Literal["error", "warn", "drop", "ignore"]
+REQUIRED = ("image", "easting", "northing", "heading")  # columns of a table of places
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,11 @@ class DataSet:
 
     def parts(self, root: Path) -> list[str]:
         return list(self.reader.parts(Path(root)))
+
+    def refuse_absent(self, root: Path) -> None:
+        """Raise where this data set is not; a command asks before it loads torch."""
+        if not self.parts(root):
+            raise InputError(f"{root}: no {self.title} here; {self.advice}")
 
     def missing(self, root: Path) -> list[str]:
         return list(self.reader.missing(Path(root)))
@@ -274,6 +280,28 @@ def as_places(source: Any, *, onto: str | None = None, frame: PoseFrame | None =
                 f"`{name}` has no effect on places that are already open; give it to `open_places`"
             )
     return source
+
+
+def refuse_absent(source: Path) -> None:
+    """Raise where there is nothing to open; a command asks before it loads torch."""
+    if source.exists():
+        return
+    if source.suffix in (".csv", ".parquet"):
+        raise InputError(f"{source}: no such file; {_A_TABLE}")
+    raise InputError(
+        f"{source}: no such file or folder; give a folder of photos, or a table of places: {_COLUMNS}"
+    )
+
+
+def refuse_no_file(table: Path) -> None:
+    """Raise for a table of places that is absent, or a folder."""
+    refuse_absent(table)
+    if not table.is_file():
+        raise InputError(f"{table}: not a plain file; {_A_TABLE}")
+
+
+_COLUMNS = f"a .csv or .parquet with the columns {', '.join(REQUIRED)}"
+_A_TABLE = f"a table of places is {_COLUMNS}"
 
 
 def refuse_other_suffix(table: Path) -> None:

@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 from samespot.errors import InputError
 from samespot.files import read_json, whole_file, write_json
 from samespot.options import check_choice
-from samespot.places.catalogue import MissingImages, meta_path, refuse_other_suffix
+from samespot.places.catalogue import REQUIRED, MissingImages, meta_path, refuse_no_file, refuse_other_suffix
 from samespot.places.csv_files import first_line, load_table, missing_columns, named_columns
 from samespot.places.geodesy import far_apart, grid_headings, move, off_plane, plane, same_plane, to_metres
 from samespot.places.pose import POSE as POSE
 from samespot.places.wording import first_few
 from samespot.storage import is_address, is_file, photo_at, shown
 
-REQUIRED = ("image", "easting", "northing", "heading")
 OPTIONAL = (*POSE, "pano", "sequence", "frame", "time", "condition", "split")
 FIX = "delete it or fix it"
 FARTHEST = 1e8  # [m] from the origin: no plane of this earth reaches so far, and squares stay exact
@@ -248,12 +247,7 @@ class Places:
         second one beside it, and leaves metres of an unknown plane where they are (`on_plane`).
         """
         path = Path(path)
-        if not path.is_file():
-            fault = "not a plain file" if path.exists() else "no such file"
-            raise InputError(
-                f"{path}: {fault}; a table of places is a .csv or .parquet"
-                f" with the columns {', '.join(REQUIRED)}"
-            )
+        refuse_no_file(path)
         (table, said), meta = named_columns(load_table(path), path), _load_meta(path)
         if not meta and root is None and "image" in table:
             meta, more = _borrowed_meta(path, table["image"])
