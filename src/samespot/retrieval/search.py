@@ -13,6 +13,7 @@ import operator
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
@@ -33,7 +34,7 @@ Vectors = NDArray[
 ]  # (n, d) float16, float32 or float64, possibly memory-mapped; an all-zero row is no image
 EngineName = Literal["auto", "numpy", "torch"]
 BLOCK_BYTES = 64 << 20  # float32 descriptors of the map looked at in one go, and twice that of the queries
-_SCANNED = 8  # times as many are scanned in one go, since nothing is copied
+_SCANNED = 64  # times as many are scanned in one go, since nothing is copied
 _SPARE = 16  # shortlisted beyond k, so that float32's mistakes stay inside the list
 _WIDER = 8  # times as long is the next shortlist where the first may have been cut through a tie
 _WIDEST = 4096  # beyond this, float64 distances to the whole block are no slower
@@ -155,17 +156,16 @@ def check_search(queries: Vectors, places: Vectors, k: int, block_bytes: int) ->
 
 def resolve_device(device: str) -> str:
     """`device_named` as a word, and without importing torch where there can be no GPU."""
-    if device == "cpu" or (device == "auto" and not _driver_there()):
+    if device == "cpu" or (device == "auto" and "torch" not in sys.modules and not _driver_there()):
         return "cpu"
     from samespot.devices import device_named
 
     return str(device_named(device))
 
 
+@cache
 def _driver_there() -> bool:
     """Whether torch is worth importing to look for a GPU: that takes seconds and half a gigabyte."""
-    if "torch" in sys.modules:
-        return True
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError:
