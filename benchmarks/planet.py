@@ -639,7 +639,7 @@ def work_table(found: dict[str, Any]) -> str:
         [
             "one exact search",
             f"{found['comparisons/s of exact search (2 cores, 100 queries at once, search_exact.json)']:,.0f}",
-            *(f"{found['seconds of an exact search'][word]:,.2f} s" for word in SIZES),
+            *(seconds(found["seconds of an exact search"][word]) for word in SIZES),
         ]
     )
     sizes = [
@@ -653,6 +653,10 @@ def work_table(found: dict[str, Any]) -> str:
 
 def hours(number: float) -> str:
     return f"{number:,.0f} h" if number >= 10 else f"{number:.2f} h"
+
+
+def seconds(number: float) -> str:
+    return f"{1e3 * number:,.1f} ms" if number < 0.1 else f"{number:,.2f} s"
 
 
 def amount(size: float) -> str:
