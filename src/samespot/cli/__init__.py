@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import cache
 from importlib import import_module
 from io import TextIOWrapper
 from typing import Any
@@ -34,7 +35,7 @@ def run(app: typer.Typer = app, name: str = "samespot") -> None:
         if isinstance(stream, TextIOWrapper) and not stream.encoding.lower().startswith("utf"):
             stream.reconfigure(errors="replace")
     try:
-        code = app(args=sys.argv[1:] or ["--help"], prog_name=name, standalone_mode=False)
+        code = _commands(app)(args=sys.argv[1:] or ["--help"], prog_name=name, standalone_mode=False)
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     except Exception as error:
@@ -48,6 +49,12 @@ def run(app: typer.Typer = app, name: str = "samespot") -> None:
     sys.exit(code if isinstance(code, int) else 0)
 
 
+@cache
+def _commands(app: typer.Typer) -> Any:
+    """The command tree; a process that runs many commands, as tests do, makes it once."""
+    return typer.main.get_command(app)
+
+
 def _mistake(error: Any, app: typer.Typer, name: str) -> str | None:
     """What the user did wrong, in one line; None for a mistake of ours."""
     from samespot.errors import InputError
@@ -57,7 +64,7 @@ def _mistake(error: Any, app: typer.Typer, name: str) -> str | None:
     if isinstance(error, OSError):
         return f"{error.filename}: {error.strerror}" if error.filename else (error.strerror or str(error))
     if hasattr(error, "format_message"):  # typer's errors of usage: their classes have moved between versions
-        known = getattr(typer.main.get_command(app), "commands", {})
+        known = getattr(_commands(app), "commands", {})
         begun = [name, *(word for word in sys.argv[1:2] if word in known)]
         command = error.ctx.command_path if getattr(error, "ctx", None) else " ".join(begun)
         return f"{error.format_message()} (see {command} --help)"
