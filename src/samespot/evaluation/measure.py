@@ -25,11 +25,10 @@ from samespot.matching.reranker import Reranking, rerank
 from samespot.overlap.labels import PairLabels
 from samespot.progress import Progress
 from samespot.retrieval.exclusion import Exclusion
-from samespot.retrieval.search import Found, search
+from samespot.retrieval.search import Found, Searching, search
 from samespot.whitening.whitening import Whitening
 
 Calibrate = Callable[[Vectors], IsotonicCalibration | None]
-Searching = Callable[..., Found]  # as `search`: queries, map, k and `excluded`
 
 
 @dataclass
@@ -70,10 +69,10 @@ def measure(
     again = None if reranking is None else reranked_name(reranking, names)
     posed = None if posing is None else descriptor_named(posing.options.pose_of, names, "solve poses from")
     done = Measured(labels)
-    by_default = partial(search, device=kinds.device)
-    bench = _Bench(protocol, cases, labels, kinds, margin, done, searching or by_default)
+    look = searching or partial(search, device=kinds.device)
+    bench = _Bench(protocol, cases, labels, kinds, margin, done, look)
     if calibrate:
-        bench.calibrate = _calibrator(kinds.other, cases, kinds.device, done.notes)
+        bench.calibrate = _calibrator(kinds.other, cases, look, done.notes)
     if kinds.options.acceptance:
         bench.without = _all_surroundings(protocol, cases, labels)
     for number, kind in enumerate(kinds):
@@ -163,7 +162,7 @@ class _Bench:
         if best_guess is not None:
             columns["predicted"] = best_guess(columns["distance"])
         if self.without is not None:
-            asked = columns, self.queries.counted, self.kinds.options.accept_precision, self.kinds.device
+            asked = columns, self.queries.counted, self.kinds.options.accept_precision, self.searching
             curves |= acceptance_at(kind.queries, kind.places, self.without, *asked)
         if self.protocol.all_pairs:
             curves["pairs"] = self._pair_curves(kind)
@@ -282,7 +281,7 @@ def _all_surroundings(
 
 
 def _calibrator(
-    other: Other | None, cases: Sequence[Case], device: str, notes: list[str]
+    other: Other | None, cases: Sequence[Case], searching: Searching, notes: list[str]
 ) -> Calibrate | None:
     """Learns from the other set's descriptors which distance means which overlap, by the rule of the graded truth."""
     rule = next((case.rule for case in cases if case.rule is not None), None)
@@ -291,4 +290,4 @@ def _calibrator(
     for what, unknown in rule.unknown(other.places).items():
         notes.append(f"no calibration on {other.name}: {unknown.sum()} of its images have no {what}")
         return None
-    return lambda vectors: isotonic_from(vectors, other.places, other.name, rule, device)
+    return lambda vectors: isotonic_from(vectors, other.places, other.name, rule, searching)

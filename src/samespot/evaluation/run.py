@@ -24,7 +24,6 @@ from samespot.evaluation.folder import refuse_other, write_evaluation
 from samespot.evaluation.matches import Matches, matches_of
 from samespot.evaluation.measure import (
     Measured,
-    Searching,
     measure,
     query_list,
     refuse_hopeless,
@@ -52,7 +51,7 @@ from samespot.progress import Progress
 from samespot.retrieval.describe import describe
 from samespot.retrieval.descriptors import Descriptors
 from samespot.retrieval.options import DescribeOptions
-from samespot.retrieval.search import Found
+from samespot.retrieval.search import Found, Searching
 from samespot.retrieval.sharded import search_sharded
 from samespot.statistics.intervals import Interval
 from samespot.whitening.whitening import Whitening

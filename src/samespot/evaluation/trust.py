@@ -15,7 +15,7 @@ from samespot.overlap.labels import PairLabels
 from samespot.overlap.rules import Rule, label_within
 from samespot.places.table import Places
 from samespot.retrieval import exclusion
-from samespot.retrieval.search import Found, search
+from samespot.retrieval.search import Found, Searching
 from samespot.statistics.acceptance import acceptance_curve
 from samespot.statistics.reliability import reliability
 
@@ -23,7 +23,7 @@ Vectors = NDArray[Any]
 
 
 def isotonic_from(
-    vectors: Vectors, places: Places, fitted_on: str, rule: Rule, device: str
+    vectors: Vectors, places: Places, fitted_on: str, rule: Rule, searching: Searching
 ) -> IsotonicCalibration | None:
     """Distance -> overlap by this rule, learned from the nearest neighbours of each photo within another set.
 
@@ -33,7 +33,7 @@ def isotonic_from(
         return None
     names = places.table["image"].to_numpy(dtype=str)
     apart = exclusion.same_name(names, names)
-    found = search(vectors, vectors, min(NDCG_AT, len(places) - 1), excluded=apart, device=device)
+    found = searching(vectors, vectors, min(NDCG_AT, len(places) - 1), excluded=apart)
     query, rank = np.nonzero(found.rows >= 0)
     pairs = np.stack([query, found.rows[query, rank]], axis=1)
     overlap = rule.of_pairs(places, places, pairs)
@@ -71,14 +71,14 @@ def acceptance_at(
     answers: Mapping[str, NDArray[Any]],
     counted: NDArray[np.bool_],
     precision: float,
-    device: str,
+    searching: Searching,
 ) -> dict[str, Any]:
     """Each query is asked again with its surroundings taken out of the map: then the right answer is "not there".
 
     queries, places: vectors of each case. without: what is taken out, of each case (`surroundings`).
     """
     absent = [
-        search(q, p, 1, excluded=out, device=device).distances[:, 0]
+        searching(q, p, 1, excluded=out).distances[:, 0]
         for q, p, out in zip(queries, places, without, strict=True)
     ]
     distance, right = answers["distance"][counted], answers["first_hit"][counted] == 1

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ctypes
 import operator
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, get_args
@@ -49,6 +49,9 @@ class Found:
 
     rows: NDArray[np.int64]  # (q, k) map rows; -1: nothing left to return
     distances: NDArray[np.float64]  # (q, k) Euclidean; inf where the row is -1
+
+
+Searching = Callable[..., Found]  # `search`, or what takes its place: queries, map, k and `excluded`
 
 
 class Engine(Protocol):
@@ -106,15 +109,16 @@ def best_of(
     engine: EngineName = "auto",
     block_bytes: int = BLOCK_BYTES,
     firsts: tuple[int, int] = (0, 0),
+    threads: int | None = None,
 ) -> Best:
     """The same by squared distances, by which lists of several maps can be merged: their roots may be equal where they
     are not. firsts: numbers of the first query and the first map row, where they are runs of longer tables; rows,
-    exclusions and errors are by the numbers of these."""
-    shortlister = _pick_engine(engine, resolve_device(device))
+    exclusions and errors are by the numbers of these. threads: of the processor; by default as many as cores."""
+    shortlister = _pick_engine(engine, resolve_device(device), threads)
     exact = np.float64 if np.float64 in (queries.dtype, places.dtype) else np.float32
     squares = np.full((len(queries), k), np.inf)
     rows = np.full((len(queries), k), -1, dtype=np.int64)
-    scan = _scan_for(queries, places, exact, shortlister, excluded)
+    scan = _scan_for(queries, places, exact, shortlister, excluded, threads)
     for part in _parts(queries, 2 * block_bytes):
         asked = read_block(queries, part, exact, "query", firsts[0])
         mine = asked.numbers - firsts[0]
@@ -173,7 +177,7 @@ def _driver_there() -> bool:
     return True
 
 
-def _pick_engine(name: EngineName, device: str) -> Engine:
+def _pick_engine(name: EngineName, device: str, threads: int | None) -> Engine:
     check_choice("engine", name, get_args(EngineName))
     if name == "auto":
         name = "numpy" if device == "cpu" else "torch"
@@ -181,11 +185,16 @@ def _pick_engine(name: EngineName, device: str) -> Engine:
         raise InputError(f"`engine={name}` works on the CPU, not on {device}; use `engine=auto`")
     from samespot.retrieval.engines.matrix import NumpyEngine, TorchEngine
 
-    return NumpyEngine() if name == "numpy" else TorchEngine(device)
+    return NumpyEngine(threads) if name == "numpy" else TorchEngine(device)
 
 
 def _scan_for(
-    queries: Vectors, places: Vectors, exact: Any, engine: Engine, excluded: Exclusion | None
+    queries: Vectors,
+    places: Vectors,
+    exact: Any,
+    engine: Engine,
+    excluded: Exclusion | None,
+    threads: int | None,
 ) -> Scan | None:
     """What looks for a few queries in one pass over the map, where that will do."""
     from samespot.retrieval.engines.matrix import NumpyEngine
@@ -193,7 +202,7 @@ def _scan_for(
 
     plain = excluded is None and exact is np.float32 and isinstance(engine, NumpyEngine)
     as_it_lies = places.dtype in (np.float16, np.float32) and places.flags.c_contiguous
-    return Scan() if plain and as_it_lies and len(queries) <= FEW else None
+    return Scan(threads) if plain and as_it_lies and len(queries) <= FEW else None
 
 
 def _scan_block(scan: Scan, asked: Block, places: Vectors, held: slice, first: int, best: Best) -> bool:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from samespot.arrays import as_array
-from samespot.cluster import Cluster
+from samespot.cluster import AHEAD, Cluster
 from samespot.progress import Progress
 from samespot.retrieval.exclusion import Exclusion
 from samespot.retrieval.search import BLOCK_BYTES, Best, Found, Vectors, best_of, check_search
 
-SHARD_BYTES = 64 << 20  # of the map that is sent to a worker in one go: two per core are on their way
+SHARD_BYTES = 64 << 20  # of the map that is sent to a worker in one go
+ON_THE_WAY = (
+    4 << 30
+)  # bytes of the map that are sent at a time, to all workers: they lie in this machine's memory
 QUERIES = 65_536  # asked in one go: their lists travel back
 
 
@@ -27,7 +30,8 @@ def search_sharded(
     queries, places = as_array(queries, "queries"), as_array(places, "map")
     k = check_search(queries, places, k, BLOCK_BYTES)
     bytes_of_row = max(1, places.shape[1] * places.dtype.itemsize)
-    rows = max(1, min(-(-len(places) // cluster.cores), SHARD_BYTES // bytes_of_row))
+    largest = min(SHARD_BYTES, ON_THE_WAY // (AHEAD * cluster.cores))
+    rows = max(1, min(-(-len(places) // cluster.cores), largest // bytes_of_row))
     squares, found = np.full((len(queries), k), np.inf), np.full((len(queries), k), -1, dtype=np.int64)
     # one part of the map after the other is sent out, so that the cluster need not hold all of it
     jobs = (
@@ -60,4 +64,4 @@ def _search_shard(
     """The best of a run of map rows for a run of queries; by the numbers of the whole."""
     held, part, places = job
     firsts = part.start, held.start
-    return part, best_of(queries[part], places, k, excluded, "cpu", firsts=firsts)
+    return part, best_of(queries[part], places, k, excluded, "cpu", firsts=firsts, threads=1)

@@ -33,8 +33,8 @@ class NumpyEngine:
     small enough to be kept.
     """
 
-    def __init__(self) -> None:
-        self._threads = cores()
+    def __init__(self, threads: int | None = None) -> None:
+        self._threads = threads or cores()
         self._pool = ThreadPoolExecutor(self._threads)
 
     def hold(self, block: NDArray[np.float32], squares: NDArray[np.float32]) -> None:

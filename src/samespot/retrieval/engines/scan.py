@@ -28,10 +28,10 @@ _LOST = 1e-30  # a row whose square is smaller may be all zero, which is no imag
 
 
 class Scan:
-    """Looks through blocks of a map (n, d) float16 or float32, with all cores."""
+    """Looks through blocks of a map (n, d) float16 or float32, with all cores or fewer threads."""
 
-    def __init__(self) -> None:
-        self._threads = cores()
+    def __init__(self, threads: int | None = None) -> None:
+        self._threads = threads or cores()
         self._pool = ThreadPoolExecutor(self._threads)
 
     def nearest(
