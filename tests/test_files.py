@@ -1,5 +1,6 @@
 """Files and folders appear whole or not at all."""
 
+import errno
 import json
 import subprocess
 import sys
@@ -7,7 +8,15 @@ import sys
 import pytest
 
 from samespot import InputError, files
-from samespot.files import locked, read_json, replace_folder, whole_file, whole_folder, write_json
+from samespot.files import (
+    disk_errors,
+    locked,
+    read_json,
+    replace_folder,
+    whole_file,
+    whole_folder,
+    write_json,
+)
 
 
 @pytest.mark.parametrize("exchange", [True, False])
@@ -84,3 +93,13 @@ def test_two_writers_are_told_apart_and_a_dead_one_holds_nothing(tmp_path):
         writer.kill()
     with locked(tmp_path / "run", "a run"):
         assert (tmp_path / "run").is_dir()
+
+
+def test_what_the_disk_refuses_is_one_line_with_what_to_do(tmp_path):
+    full = OSError(errno.ENOSPC, "No space left on device")
+    resumes = "fix that and run the same command again, it resumes where it left off"
+    with (
+        pytest.raises(InputError, match=rf"^.*a: cannot write \(No space left on device\); {resumes}$"),
+        disk_errors(tmp_path / "a"),
+    ):
+        raise full

@@ -16,6 +16,9 @@ from typing import Any
 
 from samespot.errors import InputError
 
+RUN_AGAIN = "fix that and run the same command again"
+RESUMES = f"{RUN_AGAIN}, it resumes where it left off"
+
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
@@ -55,7 +58,7 @@ def read_json(path: Path, advice: str) -> dict[str, Any]:
 
 
 @contextmanager
-def disk_errors(path: Path, advice: str) -> Iterator[None]:
+def disk_errors(path: Path, advice: str = RESUMES) -> Iterator[None]:
     """What the disk refuses in here, as one line for the user."""
     try:
         yield

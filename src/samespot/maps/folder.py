@@ -36,7 +36,7 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from samespot.errors import InputError
-from samespot.files import disk_errors, locked, read_json, whole_folder, write_json
+from samespot.files import RESUMES, disk_errors, locked, read_json, whole_folder, write_json
 from samespot.maps.geometry import Points
 from samespot.maps.segments import KEY, SUFFIX, Segment, read_array
 from samespot.matching.keypoints import Keypoints
@@ -58,7 +58,7 @@ SCRATCH = re.compile(r"\..+\.(\d+\.partial|part-.*-\d+-[a-z0-9_]+(\.old)?)")
 # where a photo lies: number of the segment among those of the generation, and row in it; which source it is of
 ROW = np.dtype([("segment", "<i4"), ("row", "<i4"), ("source", "<i4"), ("key", "u1", (KEY,))])
 TRIES = 5  # to open the newest generation while others are being written
-RESUMES = "the map is as it was; fix that and run the same command again, it resumes where it left off"
+AS_IT_WAS = f"the map is as it was; {RESUMES}"
 AGAIN = "copy the whole folder again, or index the photos into a new folder"
 
 
@@ -242,7 +242,7 @@ def writing(folder: Path) -> Iterator[None]:
         raise InputError(f"{folder}: is a file; give the name of a folder")
     if folder.is_dir() and not is_map(folder) and not all(map(_is_ours, folder.iterdir())):
         raise InputError(f"{folder}: holds other files and is no map; choose another folder")
-    with disk_errors(folder, RESUMES), locked(folder, "a map"):
+    with disk_errors(folder, AS_IT_WAS), locked(folder, "a map"):
         for part in (folder, folder / SEGMENTS, folder / GENERATIONS, folder / MODELS):
             _drop_scratch(part)
         yield

@@ -38,7 +38,6 @@ RUN = 250  # queries of a part of a scene's labels
 OPEN = 64  # files of parts that are open at a time
 ROWS = 65_536  # label rows put in order at a time
 PAIR = np.dtype([("column", np.int32), ("similarity", np.float32)])
-_RESUMES = "fix that and run the same command again, it resumes where it left off"
 Rows = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -267,7 +266,7 @@ class _OnDisk:
         return pairs
 
     def keep(self, number: int, counts: NDArray[np.int64], pairs: NDArray[Any]) -> None:
-        with disk_errors(self.folder, _RESUMES):
+        with disk_errors(self.folder):
             for path, array in ((self._path(number, ".counts"), counts), (self._path(number), pairs)):
                 with whole_file(path) as partial, partial.open("wb") as file:
                     np.save(file, array, allow_pickle=False)
@@ -280,7 +279,7 @@ def _on_disk(out: Path, parts: Sequence[Rows], meta: dict[str, Any]) -> Iterator
     folder, told = parts_folder(out), json.dumps(meta, sort_keys=True)
     about = {"of": hashlib.sha256(told.encode()).hexdigest(), "sizes": [TILE, RUN], "by": source_digest()}
     with ExitStack() as stack:
-        with disk_errors(folder, _RESUMES):
+        with disk_errors(folder):
             stack.enter_context(locked(folder, "labels"))
             known = folder / "about.json"
             if not known.is_file() or known.read_text() != json.dumps(about, indent=1) + "\n":

@@ -13,7 +13,6 @@ import json
 import os
 import shutil
 import time
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -138,7 +137,7 @@ class DescriptorWriter:
 
     def open(self) -> None:
         record = self.folder / f"{DONE}{self.process:05d}.jsonl"
-        with _one_line(self.folder):
+        with disk_errors(self.folder):
             self._files = (
                 os.open(self.folder / VECTORS, os.O_WRONLY),
                 os.open(record, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644),
@@ -153,7 +152,7 @@ class DescriptorWriter:
         assert self._files is not None
         rows = np.ascontiguousarray(vectors, dtype=self.dtype)
         # not through the memory map: a full disk would end the process there, without a word
-        with _one_line(self.folder):
+        with disk_errors(self.folder):
             at = self._offset + start * self.shape[1] * self.dtype.itemsize
             _write_at(self._files[0], at, rows.data.cast("B"))
         self._unsafe.append(json.dumps({"rows": [start, start + len(rows)], "bad": bad}) + "\n")
@@ -164,7 +163,7 @@ class DescriptorWriter:
         """First the vectors onto the disk, then the word that they are there."""
         assert self._files is not None
         vectors, record = self._files
-        with _one_line(self.folder):
+        with disk_errors(self.folder):
             os.fsync(vectors)
             os.write(record, "".join(self._unsafe).encode())
             os.fsync(record)
@@ -202,7 +201,7 @@ class DescriptorWriter:
     def _start_anew(self, places: Places) -> None:
         for record in self.folder.glob(f"{DONE}*.jsonl"):  # they speak of another file
             record.unlink()
-        with _one_line(self.folder):
+        with disk_errors(self.folder):
             places.save(self.folder / PLACES)
         size = self.shape[0] * self.shape[1] * self.dtype.itemsize
         free = shutil.disk_usage(self.folder).free
@@ -211,7 +210,7 @@ class DescriptorWriter:
                 f"{self.folder}: the descriptors need {size / 1e9:.1f} GB, and {free / 1e9:.1f} GB of disk are"
                 " free; choose another folder, or `dtype=float16`"
             )
-        with _one_line(self.folder):
+        with disk_errors(self.folder):
             np.lib.format.open_memmap(self.folder / VECTORS, "w+", self.dtype, self.shape)
 
     def _sweep(self) -> None:
@@ -268,7 +267,7 @@ def _make_folder(folder: Path, facts: dict[str, Any]) -> None:
         raise InputError(f"{folder}: is a file; give a folder for the descriptors")
     if folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir()):
         raise InputError(f"{folder}: exists and is not a descriptor folder; choose another")
-    with _one_line(folder):
+    with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         _write_json(folder / BEGUN, {**facts, **about()})
 
@@ -314,7 +313,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
-    with _one_line(path):
+    with disk_errors(path):
         write_json(path, content)
 
 
@@ -322,7 +321,3 @@ def _write_at(file: int, offset: int, content: memoryview) -> None:
     while content:
         written = os.pwrite(file, content, offset)
         content, offset = content[written:], offset + written
-
-
-def _one_line(path: Path) -> AbstractContextManager[None]:
-    return disk_errors(path, "fix that and run the same command again, it resumes where it left off")
