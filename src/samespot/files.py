@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import fnmatch
 import json
 import os
 import platform
 import re
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +20,7 @@ from samespot.errors import InputError
 
 RUN_AGAIN = "fix that and run the same command again"
 RESUMES = f"{RUN_AGAIN}, it resumes where it left off"
+UNREAD = "cannot be read"  # a fault, for `disk_errors`
 
 
 @contextmanager
@@ -58,12 +61,30 @@ def read_json(path: Path, advice: str) -> dict[str, Any]:
 
 
 @contextmanager
-def disk_errors(path: Path, advice: str = RESUMES) -> Iterator[None]:
+def disk_errors(path: Path, advice: str = RESUMES, fault: str = "cannot write") -> Iterator[None]:
     """What the disk refuses in here, as one line for the user."""
     try:
         yield
     except OSError as error:
-        raise InputError(f"{path}: cannot write ({error.strerror or error}); {advice}") from None
+        raise InputError(f"{path}: {fault} ({error.strerror or error}); {advice}") from None
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is such a file. `Path.is_file` may say no where a disk fails; here that is an `OSError`."""
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def files_in(folder: Path, pattern: str) -> list[Path]:
+    """What is in a folder by a pattern, in order. `Path.glob` may find nothing where a disk fails; here that is an
+    `OSError`."""
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        return []
+    return [folder / name for name in sorted(fnmatch.filter(names, pattern))]
 
 
 @contextmanager

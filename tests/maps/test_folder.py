@@ -335,6 +335,50 @@ def test_an_error_keeps_what_is_done(street, tmp_path, net, monkeypatch):
     assert update_map(photos, tmp_path / "map", model=net).described == 40 - batches[0]
 
 
+PASSING = [errno.ESTALE, errno.EIO, errno.EMFILE, errno.EACCES]  # what a disk refuses and may give later
+
+
+@pytest.mark.parametrize("number", PASSING)
+def test_a_segment_that_cannot_be_read_just_now_is_kept(made, monkeypatch, number):
+    opened, said = Path.open, os.strerror(number)
+
+    def failing(path, *words, **how):
+        if path.suffix == ".safetensors":
+            raise OSError(number, said)
+        return opened(path, *words, **how)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", failing)
+        refused = rf"\.safetensors: cannot be read \({said}\); the map is as it was; fix that .* resumes"
+        with pytest.raises(InputError, match=refused):
+            folder.photos_there(made)
+        with pytest.raises(InputError, match=rf"map: cannot be read \({said}\); fix that"):
+            open_generation(made)
+    assert len(folder.photos_there(made)) == 5
+
+
+def test_segments_that_cannot_be_listed_are_not_taken_for_none(made, monkeypatch):
+    """Their names would be given to new ones."""
+
+    def failing(*_):
+        raise OSError(errno.EACCES, "Permission denied")
+
+    for name in ("listdir", "scandir"):
+        monkeypatch.setattr(os, name, failing)
+    for ask in (folder.photos_there, lambda made: next(folder.new_segments(made))):
+        with pytest.raises(InputError, match=r"segments: cannot be read \(Permission denied\)"):
+            ask(made)
+
+
+def test_a_segment_that_is_cut_off_goes_and_one_that_is_absent_does_not_matter(made):
+    whole = made / "segments" / "000000.safetensors"
+    (made / "segments" / "000001.safetensors").write_bytes(whole.read_bytes()[:-1])
+    (made / "segments" / "000002.safetensors").symlink_to("nowhere")
+    assert {name for name, _ in folder.photos_there(made).values()} == {whole.name}
+    left = sorted(path.name for path in (made / "segments").iterdir())
+    assert left == [whole.name, "000002.safetensors"]
+
+
 LIMITED = """
 import resource, sys
 import torch

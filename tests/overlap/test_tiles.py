@@ -1,5 +1,6 @@
 """Parts of labels that are kept: those of the same labels alone, and no more open files than there may be."""
 
+import errno
 import json
 from dataclasses import replace
 
@@ -185,6 +186,25 @@ def test_more_tiles_than_files_may_be_open(alone, tmp_path, monkeypatch):
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     np.testing.assert_array_equal(found.similarity, expected.similarity)
     assert not (tmp_path / ".labels.tiles").exists()
+
+
+def test_parts_that_cannot_be_read_just_now_are_kept(alone, tmp_path, monkeypatch):
+    monkeypatch.setattr(tiles, "TILE", 1)
+    places = posed(tmp_path)
+    stopped(Sectors(), places, tmp_path / "labels")
+
+    def failing(*_, **__):
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "load", failing)
+        with pytest.raises(
+            InputError, match=r"tiles: cannot be read \(Stale file handle\); fix that .* resumes"
+        ):
+            Sectors().label(places, places, out=tmp_path / "labels", ray="local")
+    alone.jobs = 0
+    Sectors().label(places, places, out=tmp_path / "labels", ray="local")
+    assert alone.jobs == 3
 
 
 def test_what_a_cluster_cannot_do_for_a_scene(alone, tmp_path):

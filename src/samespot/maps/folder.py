@@ -36,7 +36,17 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from samespot.errors import InputError
-from samespot.files import RESUMES, disk_errors, locked, read_json, whole_folder, write_json
+from samespot.files import (
+    RESUMES,
+    RUN_AGAIN,
+    UNREAD,
+    disk_errors,
+    files_in,
+    locked,
+    read_json,
+    whole_folder,
+    write_json,
+)
 from samespot.maps.geometry import Points
 from samespot.maps.segments import KEY, SUFFIX, Segment, read_array
 from samespot.matching.keypoints import Keypoints
@@ -204,7 +214,7 @@ def mapped(folder: Path, meta: dict[str, Any]) -> Generation:
                 f"{folder}: its {len(meta['segments']):,} segments are more memory maps than this process may have;"
                 " raise vm.max_map_count (sysctl), or make several maps of it"
             ) from None
-        raise InputError(f"{folder}: cannot be read ({error.strerror or error})") from None
+        raise InputError(f"{folder}: {UNREAD} ({error.strerror or error}); {RUN_AGAIN}") from None
     except (ValueError, KeyError, TypeError) as error:
         if isinstance(error, InputError):
             raise
@@ -275,22 +285,31 @@ def _drop_scratch(folder: Path) -> None:
 def photos_there(folder: Path) -> dict[bytes, tuple[str, int]]:
     """Where each photo that was ever described lies, by its key: the file name of a segment, and the row in it.
 
-    Of all whole segments, whether a generation points to them or not; those that are not whole go.
+    Of all whole segments, whether a generation points to them or not; those that are not whole go. One that the disk
+    does not give just now is no such segment: it may hold hours of work.
     """
     found = {}
-    for path in sorted((folder / SEGMENTS).glob(f"*{SUFFIX}")):
-        try:
-            keys = read_array(path, "keys")
-        except InputError:  # not by a kill, but a disk may fail
-            path.unlink()
-            continue
+    for path in _segment_files(folder):
+        with disk_errors(path, AS_IT_WAS, UNREAD):
+            try:
+                keys = read_array(path, "keys")
+            except FileNotFoundError:
+                continue
+            except InputError:  # not by a kill, but a disk may lose something
+                path.unlink()
+                continue
         found.update({key.tobytes(): (path.name, row) for row, key in enumerate(keys)})
     return found
 
 
+def _segment_files(folder: Path) -> list[Path]:
+    with disk_errors(folder / SEGMENTS, AS_IT_WAS, UNREAD):
+        return files_in(folder / SEGMENTS, f"*{SUFFIX}")
+
+
 def new_segments(folder: Path) -> Iterator[Path]:
     """Names for segments that are to be written, after those that are there."""
-    numbers = [int(path.stem) for path in (folder / SEGMENTS).glob(f"*{SUFFIX}") if path.stem.isdecimal()]
+    numbers = [int(path.stem) for path in _segment_files(folder) if path.stem.isdecimal()]
     for number in count(max(numbers, default=-1) + 1):
         yield folder / SEGMENTS / f"{number:06d}{SUFFIX}"
 

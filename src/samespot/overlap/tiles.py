@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samespot.cluster import joined_cluster, source_digest
-from samespot.files import disk_errors, locked, whole_file, write_json
+from samespot.files import UNREAD, disk_errors, is_there, locked, whole_file, write_json
 from samespot.overlap import ground
 from samespot.overlap.labels import Block, parts_folder
 from samespot.overlap.rules import Occlusion, Points
@@ -239,7 +239,8 @@ class _OnDisk:
 
     def __init__(self, folder: Path, sizes: Sequence[int]) -> None:
         self.folder = folder
-        self._there = {number for number, size in enumerate(sizes) if self._whole(number, size)}
+        with disk_errors(folder, fault=UNREAD):
+            self._there = {number for number, size in enumerate(sizes) if self._whole(number, size)}
 
     def _path(self, number: int, kind: str = "") -> Path:
         return self.folder / f"{number:06d}{kind}.npy"
@@ -248,7 +249,7 @@ class _OnDisk:
         """Files appear whole, so a part is there with its second file; unless a disk lost something."""
         try:
             counts, pairs = self.counts(number), self.pairs(number)
-        except (OSError, ValueError, EOFError):
+        except (FileNotFoundError, ValueError, EOFError):
             return False
         return len(counts) == size and int(counts.sum()) == len(pairs) and pairs.dtype == PAIR
 
@@ -282,7 +283,7 @@ def _on_disk(out: Path, parts: Sequence[Rows], meta: dict[str, Any]) -> Iterator
         with disk_errors(folder):
             stack.enter_context(locked(folder, "labels"))
             known = folder / "about.json"
-            if not known.is_file() or known.read_text() != json.dumps(about, indent=1) + "\n":
+            if not is_there(known) or known.read_text() != json.dumps(about, indent=1) + "\n":
                 for path in folder.glob("*.npy"):
                     path.unlink()
                 write_json(known, about)

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samespot.errors import InputError
-from samespot.files import disk_errors, read_json, write_json
+from samespot.files import RUN_AGAIN, UNREAD, disk_errors, files_in, is_there, read_json, write_json
 from samespot.places.table import Places
 
 FORMAT = 1
@@ -74,7 +74,8 @@ class Descriptors:
                 f"{folder / META}: not the format {FORMAT} that this version reads; describe the places again"
             )
         _bad_rows(folder, meta)
-        vectors = _mapped(folder / VECTORS)
+        with disk_errors(folder / VECTORS, RUN_AGAIN, UNREAD):
+            vectors = _mapped(folder / VECTORS)
         if vectors is None or (vectors.shape, str(vectors.dtype)) != (shape, dtype):
             raise InputError(
                 f"{folder / VECTORS}: not the whole array of {shape[0]} × {shape[1]} {dtype} that {META} tells of;"
@@ -131,9 +132,12 @@ class DescriptorWriter:
             refuse_other(folder, _read_json(folder / BEGUN), self.facts)
         else:
             _make_folder(folder, self.facts)
-        if not self._whole():
+        with disk_errors(folder, fault=UNREAD):
+            whole = self._whole()
+        if not whole:
             self._start_anew(places)
-        return _progress_of(folder)
+        with disk_errors(folder, fault=UNREAD):
+            return _progress_of(folder)
 
     def open(self) -> None:
         record = self.folder / f"{DONE}{self.process:05d}.jsonl"
@@ -142,8 +146,8 @@ class DescriptorWriter:
                 os.open(self.folder / VECTORS, os.O_WRONLY),
                 os.open(record, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644),
             )
+            mapped = _mapped(self.folder / VECTORS)
         self._unsafe.append("\n")  # a line that a kill cut off must not run into the next one
-        mapped = _mapped(self.folder / VECTORS)
         assert mapped is not None
         self._offset, self._settled = int(mapped.offset), time.monotonic()
 
@@ -193,15 +197,16 @@ class DescriptorWriter:
         return Descriptors.open(self.folder)
 
     def _whole(self) -> bool:
+        """Whether the array and its table are there, as far as the disk tells: hours of work may depend on it."""
         vectors = _mapped(self.folder / VECTORS)
-        if vectors is None or not (self.folder / PLACES).is_file():
+        if vectors is None or not is_there(self.folder / PLACES):
             return False
         return bool(vectors.shape == self.shape and vectors.dtype == self.dtype)
 
     def _start_anew(self, places: Places) -> None:
-        for record in self.folder.glob(f"{DONE}*.jsonl"):  # they speak of another file
-            record.unlink()
         with disk_errors(self.folder):
+            for record in files_in(self.folder, f"{DONE}*.jsonl"):  # they speak of another file
+                record.unlink()
             places.save(self.folder / PLACES)
         size = self.shape[0] * self.shape[1] * self.dtype.itemsize
         free = shutil.disk_usage(self.folder).free
@@ -276,7 +281,7 @@ def _progress_of(folder: Path) -> Begun:
     """The rows that all records together call safe. A line that a kill cut off says nothing."""
     done: list[tuple[int, int]] = []
     bad: dict[int, str] = {}
-    for record in sorted(folder.glob(f"{DONE}*.jsonl")):
+    for record in files_in(folder, f"{DONE}*.jsonl"):
         for line in record.read_text(errors="replace").splitlines():
             try:
                 said = json.loads(line)
@@ -300,10 +305,11 @@ def about() -> dict[str, Any]:
 
 
 def _mapped(path: Path) -> np.memmap[Any, Any] | None:
-    """The array in a file, or None where the file is not a whole one."""
+    """The array in a file, or None where there is no file or not a whole one. What the disk refuses says nothing of
+    the file, and stays an `OSError`."""
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError):
+    except (FileNotFoundError, ValueError, EOFError):
         return None
     return array if isinstance(array, np.memmap) else None
 
