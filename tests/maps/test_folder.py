@@ -228,6 +228,21 @@ def test_the_model_of_the_generation_before_stays(made, street, net):
     assert left == {other.digest() for other in others}
 
 
+def test_nothing_is_swept_that_an_unread_generation_may_need(made, street, net, touch):
+    photos = street(5)
+    for path in photos.iterdir():
+        touch(path)
+    update_map(photos, made, model=net)
+    own = made / "generations" / "000001" / "segments.json"
+    there = sorted((made / "segments").iterdir())
+    own.write_text("[")
+    folder.sweep(made)
+    assert sorted((made / "segments").iterdir()) == there
+    own.write_text("[]")
+    folder.sweep(made)
+    assert sorted((made / "segments").iterdir()) == there[1:]
+
+
 def test_what_to_do_about_a_broken_map_can_be_done(made, street, net):
     (made / "generations" / "000001" / "rows.npy").unlink()
     with pytest.raises(InputError, match="or index the photos into a new folder"):

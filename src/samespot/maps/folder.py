@@ -371,24 +371,25 @@ def sweep(folder: Path) -> None:
         if number not in kept:
             shutil.rmtree(generation_folder(folder, number))
     needed, models = {one["file"] for one in meta["segments"]}, {meta["model"]["digest"]}
-    all_told = True
+    segments_told = models_told = True  # an older version did not tell of its model
     for number in before:
         here = generation_folder(folder, number)
-        needed |= set(read_own(here / OWN_SEGMENTS) or ())
-        models.add(own := read_own(here / OWN_MODEL))
-        all_told = all_told and own is not None
-    for path in (folder / SEGMENTS).glob(f"*{SUFFIX}"):
+        own_segments, own_model = read_own(here / OWN_SEGMENTS), read_own(here / OWN_MODEL)
+        needed |= set(own_segments or ())
+        models.add(own_model)
+        segments_told = segments_told and own_segments is not None
+        models_told = models_told and own_model is not None
+    for path in (folder / SEGMENTS).glob(f"*{SUFFIX}") if segments_told else ():
         if path.name not in needed:
             path.unlink()
-    for path in (
-        (folder / MODELS).glob("[!.]*") if all_told else ()
-    ):  # an older version did not tell of its model
+    for path in (folder / MODELS).glob("[!.]*") if models_told else ():
         if path.is_dir() and path.name not in models:
             shutil.rmtree(path)
 
 
 def read_own(path: Path) -> Any:
-    """What a generation says that it needs; None where it does not say."""
+    """What a generation says that it needs; None where it does not say, or cannot be read just now: then it may need
+    anything."""
     import json
 
     try:
