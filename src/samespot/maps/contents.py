@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from samespot.maps.segments import KEY
 from samespot.places.geodesy import choose_projection, off_plane, to_degrees
 from samespot.places.table import Places
 from samespot.places.wording import first_few
-from samespot.storage import is_address, photo_at, states_of
+from samespot.storage import address_of, is_address, photo_at, states_of
 
 MISSING, UNPLACED, UNTURNED = "image file missing", "position unknown", "heading unknown"
 TWICE, TAKEN_OUT = "in the map already", "taken out with --remove"
@@ -80,6 +81,15 @@ class Contents:
 
     def __len__(self) -> int:
         return len(self.places)
+
+    @cached_property
+    def by_folder(self) -> dict[str, list[str]]:
+        """Full names of the photo files in each folder; those at addresses are in none."""
+        found: dict[str, list[str]] = {}
+        for path in self.places.images:
+            if address_of(path) is None:
+                found.setdefault(os.path.dirname(path), []).append(str(path))
+        return found
 
     def select(self, rows: NDArray[np.bool_]) -> Contents:
         return replace(self, places=self.places.select(rows), source=self.source[rows], keys=self.keys[rows])
