@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import fnmatch
 import json
 import os
@@ -67,6 +68,21 @@ def disk_errors(path: Path, advice: str = RESUMES, fault: str = "cannot write") 
         yield
     except OSError as error:
         raise InputError(f"{path}: {fault} ({error.strerror or error}); {advice}") from None
+
+
+def reserve(path: Path, size: int) -> None:
+    """Make a file of zeros that has its room on the disk: one of holes, written through a memory map, would end the
+    process where the disk is full. What cannot be had is an `OSError`, and leaves no file; where the system or the disk
+    cannot reserve, the file is one of holes."""
+    with path.open("wb") as file:
+        try:
+            if size and hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, size)
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
+                path.unlink()
+                raise
+        file.truncate(size)
 
 
 def is_there(path: Path) -> bool:
