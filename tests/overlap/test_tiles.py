@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from samespot import cluster
 from samespot.errors import InputError
@@ -96,6 +97,25 @@ def test_parts_of_the_same_scene_are_taken_and_those_of_another_samespot_are_not
     alone.jobs = 0
     rule.label(places, places, out=tmp_path / "b", ray="local")
     assert alone.jobs == 4
+
+
+def test_parts_of_depth_images_that_were_corrected_are_not_taken(alone, tmp_path, monkeypatch):
+    monkeypatch.setattr(tiles, "RUN", 1)
+    for name in range(4):
+        Image.fromarray(np.full((48, 64), 1500, np.uint16)).save(tmp_path / f"{name}.png")
+    cloud = PointCloud(np.random.default_rng(0).uniform((-2, -1, 1), (4, 1, 4), (60, 3)))
+    places = posed(tmp_path, depth=[f"{name}.png" for name in range(4)])
+    rule = Points(Scene(cloud, CAMERA, "points.ply"), "depth")
+    stopped(rule, places, tmp_path / "labels")
+    Image.fromarray(np.full((48, 64), 9000, np.uint16)).save(tmp_path / "0.png")
+    alone.jobs = 0
+    found = rule.label(places, places, out=tmp_path / "labels", ray="local")
+    assert alone.jobs == 4
+    np.testing.assert_array_equal(found.dense(), rule.label(places, places).dense())
+    stopped(rule, places, tmp_path / "again")
+    alone.jobs = 0
+    rule.label(places, places, out=tmp_path / "again", ray="local")
+    assert alone.jobs == 3
 
 
 @pytest.mark.parametrize("rule", ["flat", "scene"])

@@ -30,6 +30,7 @@ from samespot.overlap.scene import Scene, line_of, refuse_missing_depth, visible
 from samespot.overlap.visibility import Line, PackedSets, similarity_rows
 from samespot.places.table import Places
 from samespot.progress import Progress
+from samespot.storage import states_of
 
 TILE = (
     5_000  # queries of a tile, at most. Always the same, so that another cluster goes on with the same tiles
@@ -80,18 +81,20 @@ def scene_blocks(
         for table in (queries, places):
             refuse_missing_depth(table)
             depth += [table.root / str(name) for name in table.table["depth"]]
+    states = states_of(depth)  # before any of them is read
     scene = rule.scene(progress)
     line = line_of(scene, rule.occlusion)
     seen = visible_sets(scene, places, rule.occlusion, line=line, progress=progress)
     shared = line, seen, scene, rule.occlusion
-    told = {**meta, "scene": _fingerprint(scene, queries, places)}
+    told = {**meta, "scene": _fingerprint(scene, queries, places, states)}
     return _in_order(ray, parts, queries.select, _label_run, shared, depth, told, out, progress)
 
 
-def _fingerprint(scene: Scene, queries: Places, places: Places) -> str:
-    """Of all that labels of a scene depend on, and their meta.json does not tell."""
+def _fingerprint(scene: Scene, queries: Places, places: Places, states: Sequence[str | None]) -> str:
+    """Of all that labels of a scene depend on, and their meta.json does not tell. states: of the depth images."""
     digest = hashlib.sha256(np.ascontiguousarray(scene.cloud.xyz).tobytes())
     digest.update(repr((scene.cameras, scene.far, scene.tolerance, scene.unknown_depth)).encode())
+    digest.update(repr(states).encode())
     for table in (queries, places):
         known = [name for name in ("camera_id", "depth") if name in table.table]
         digest.update(table.table[known].to_csv().encode())
