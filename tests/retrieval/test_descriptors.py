@@ -254,7 +254,7 @@ def test_a_full_disk_is_one_line(tmp_path, monkeypatch):
     places = street(5)
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(module.shutil, "disk_usage", lambda _: usage._replace(free=10))
-    with pytest.raises(InputError, match=r"the descriptors need 0\.0 GB, and 0\.0 GB of disk are free"):
+    with pytest.raises(InputError, match=r"the descriptors need 0\.0 GB, but only 0\.0 GB of disk is free"):
         DescriptorWriter(tmp_path / "d", facts_of(places)).begin(places)
     monkeypatch.undo()
     writer = DescriptorWriter(tmp_path / "d", facts_of(places))

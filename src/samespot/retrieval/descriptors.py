@@ -212,8 +212,8 @@ class DescriptorWriter:
         free = shutil.disk_usage(self.folder).free
         if size > 0.95 * free:
             raise InputError(
-                f"{self.folder}: the descriptors need {size / 1e9:.1f} GB, and {free / 1e9:.1f} GB of disk are"
-                " free; choose another folder, or `dtype=float16`"
+                f"{self.folder}: the descriptors need {size / 1e9:.1f} GB, but only {free / 1e9:.1f} GB of disk"
+                " is free; choose another folder, or `dtype=float16`"
             )
         with disk_errors(self.folder):
             np.lib.format.open_memmap(self.folder / VECTORS, "w+", self.dtype, self.shape)
