@@ -594,6 +594,14 @@ def test_a_disk_that_goes_away_meanwhile_does_not_make_the_map_smaller(street, t
     assert len(update_map(None, tmp_path / "map", add=(str(more),)).generation) == 18
 
 
+def test_photos_are_added_while_the_first_folder_is_away(street, tmp_path, net):
+    photos = street(5)
+    made(photos, tmp_path / "map", net)
+    more = street(4, "more", first=5)
+    photos.rename(tmp_path / "away")
+    assert len(update_map(None, tmp_path / "map", add=(str(more),)).generation) == 9
+
+
 def of_two_cameras(street, tmp_path):
     """A table of photos in two folders beside it."""
     root = street(4, "table/left").parent

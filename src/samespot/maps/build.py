@@ -76,7 +76,7 @@ from samespot.retrieval.describe import (
     trunk_where_it_pays,
 )
 from samespot.retrieval.options import DescribeOptions
-from samespot.storage import MissingPhotoError, StorageError, photo_at, shown
+from samespot.storage import MissingPhotoError, StorageError, shown
 from samespot.whitening.whitening import Whitening
 
 if TYPE_CHECKING:
@@ -469,8 +469,7 @@ def _describe(
 ) -> dict[int, str]:
     """Describe these rows into new segments; returns those that could not be read, with the reason."""
     bad = dict[int, str]()
-    names, root = contents.places.table["image"].to_numpy(dtype=object), contents.places.root
-    paths = [photo_at(root, str(names[row])) for row in todo]
+    paths = [contents.path(row) for row in todo]
     writer = _SegmentWriter(work.folder, known)
     tick = _rate(work.tell, len(todo))
     done = 0
