@@ -1,13 +1,24 @@
 """Files and folders appear whole or not at all."""
 
+import errno
 import json
+import os
 import subprocess
 import sys
 
 import pytest
 
 from samespot import InputError, files
-from samespot.files import locked, read_json, replace_folder, whole_file, whole_folder, write_json
+from samespot.files import (
+    disk_errors,
+    locked,
+    read_json,
+    replace_folder,
+    reserve,
+    whole_file,
+    whole_folder,
+    write_json,
+)
 
 
 @pytest.mark.parametrize("exchange", [True, False])
@@ -84,3 +95,39 @@ def test_two_writers_are_told_apart_and_a_dead_one_holds_nothing(tmp_path):
         writer.kill()
     with locked(tmp_path / "run", "a run"):
         assert (tmp_path / "run").is_dir()
+
+
+def test_a_reserved_file_is_no_file_of_holes(tmp_path):
+    reserve(tmp_path / "a", 1_000_001)
+    there = (tmp_path / "a").stat()
+    assert there.st_size == 1_000_001
+    assert there.st_blocks * 512 >= 1_000_001
+    reserve(tmp_path / "a", 0)
+    assert (tmp_path / "a").read_bytes() == b""
+
+
+@pytest.mark.parametrize(("number", "left"), [(errno.ENOSPC, None), (errno.EOPNOTSUPP, 1000)])
+def test_what_cannot_be_reserved(tmp_path, monkeypatch, number, left):
+    """A full disk is an error and leaves nothing; a disk that cannot reserve gets a file of holes."""
+
+    def failing(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "posix_fallocate", failing)
+    if left is None:
+        with pytest.raises(OSError, match="No space left"):
+            reserve(tmp_path / "a", 1000)
+        assert not list(tmp_path.iterdir())
+    else:
+        reserve(tmp_path / "a", 1000)
+        assert (tmp_path / "a").read_bytes() == bytes(1000)
+
+
+def test_what_the_disk_refuses_is_one_line_with_what_to_do(tmp_path):
+    full = OSError(errno.ENOSPC, "No space left on device")
+    resumes = "fix that and run the same command again, it resumes where it left off"
+    with (
+        pytest.raises(InputError, match=rf"^.*a: cannot write \(No space left on device\); {resumes}$"),
+        disk_errors(tmp_path / "a"),
+    ):
+        raise full

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import errno
+import fnmatch
 import json
 import os
 import platform
 import re
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from samespot.errors import InputError
+
+RUN_AGAIN = "fix that and run the same command again"
+RESUMES = f"{RUN_AGAIN}, it resumes where it left off"
+UNREAD = "cannot be read"  # a fault, for `disk_errors`
 
 
 @contextmanager
@@ -55,12 +62,45 @@ def read_json(path: Path, advice: str) -> dict[str, Any]:
 
 
 @contextmanager
-def disk_errors(path: Path, advice: str) -> Iterator[None]:
+def disk_errors(path: Path, advice: str = RESUMES, fault: str = "cannot write") -> Iterator[None]:
     """What the disk refuses in here, as one line for the user."""
     try:
         yield
     except OSError as error:
-        raise InputError(f"{path}: cannot write ({error.strerror or error}); {advice}") from None
+        raise InputError(f"{path}: {fault} ({error.strerror or error}); {advice}") from None
+
+
+def reserve(path: Path, size: int) -> None:
+    """Make a file of zeros that has its room on the disk: one of holes, written through a memory map, would end the
+    process where the disk is full. What cannot be had is an `OSError`, and leaves no file; where the system or the disk
+    cannot reserve, the file is one of holes."""
+    with path.open("wb") as file:
+        try:
+            if size and hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, size)
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL):
+                path.unlink()
+                raise
+        file.truncate(size)
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is such a file. `Path.is_file` may say no where a disk fails; here that is an `OSError`."""
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+
+
+def files_in(folder: Path, pattern: str) -> list[Path]:
+    """What is in a folder by a pattern, in order. `Path.glob` may find nothing where a disk fails; here that is an
+    `OSError`."""
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        return []
+    return [folder / name for name in sorted(fnmatch.filter(names, pattern))]
 
 
 @contextmanager

@@ -32,7 +32,7 @@ def require_room(size: int, device: torch.device, what: str, remedy: str) -> Non
     if size > 0.9 * free:
         where = "of the GPU's memory" if device.type == "cuda" else "of memory"
         raise InputError(
-            f"{what} need {size / 1e9:.1f} GB, and {free / 1e9:.1f} GB {where} are free; {remedy}"
+            f"{what} need {size / 1e9:.1f} GB, but only {free / 1e9:.1f} GB {where} is free; {remedy}"
         )
 
 

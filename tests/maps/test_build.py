@@ -16,6 +16,7 @@ from samespot.maps import build, folder
 from samespot.maps.build import update_map
 from samespot.maps.folder import open_generation
 from samespot.places.pose import PoseFrame
+from samespot.storage import MissingPhotoError
 
 pytestmark = pytest.mark.usefixtures("quick")
 
@@ -569,7 +570,8 @@ def test_photos_that_are_not_there_are_left_out(street, tmp_path, net):
     assert generation.meta["left_out"] == {"image file missing": 1}
 
 
-def test_a_folder_that_goes_away_meanwhile_does_not_make_the_map_smaller(street, tmp_path, net):
+@pytest.mark.parametrize("left", ["nothing", "an empty folder", "a folder with a note"])
+def test_a_disk_that_goes_away_meanwhile_does_not_make_the_map_smaller(street, tmp_path, net, left):
     photos = street(9)
     made(photos, tmp_path / "map", net)
     away, more = tmp_path / "away", shutil.copytree(photos, tmp_path / "more")
@@ -577,16 +579,73 @@ def test_a_folder_that_goes_away_meanwhile_does_not_make_the_map_smaller(street,
         Image.open(path).rotate(180).save(path, exif=Image.open(path).getexif())
 
     def unmounted(what, done, total):
-        if what.startswith("describing") and more.exists():
+        if what.startswith("describing") and not away.exists():
             more.rename(away)
+            if left != "nothing":
+                more.mkdir()
+            if left == "a folder with a note":
+                (more / "not mounted").touch()
 
-    with pytest.raises(
-        InputError, match=r"more: this folder of photos is no longer there; put it back.*resumes"
-    ):
+    with pytest.raises(InputError, match=r"more: its photos are no longer there; put them back.*resumes"):
         update_map(None, tmp_path / "map", add=(str(more),), progress=unmounted)
     assert len(open_generation(tmp_path / "map")) == 9
+    shutil.rmtree(more, ignore_errors=True)
     away.rename(more)
     assert len(update_map(None, tmp_path / "map", add=(str(more),)).generation) == 18
+
+
+def test_photos_are_added_while_the_first_folder_is_away(street, tmp_path, net):
+    photos = street(5)
+    made(photos, tmp_path / "map", net)
+    more = street(4, "more", first=5)
+    photos.rename(tmp_path / "away")
+    assert len(update_map(None, tmp_path / "map", add=(str(more),)).generation) == 9
+
+
+def of_two_cameras(street, tmp_path):
+    """A table of photos in two folders beside it."""
+    root = street(4, "table/left").parent
+    street(4, "table/right", first=4)
+    columns = {"image": [f"{'left' if i < 4 else 'right'}/{i:03d}.jpg" for i in range(8)], "easting": 0.0}
+    return Places.build(root, {**columns, "northing": np.arange(8) * 9.0, "heading": 0.0})
+
+
+def test_a_disk_below_a_table_that_goes_away_meanwhile(street, tmp_path, net):
+    places = of_two_cameras(street, tmp_path)
+    right = places.root / "right"
+
+    def unmounted(what, done, total):
+        if what.startswith("describing") and any(right.iterdir()):
+            shutil.rmtree(right)
+            right.mkdir()
+
+    with pytest.raises(InputError, match=r"right: its photos are no longer there; put them back"):
+        made(places, tmp_path / "map", net, progress=unmounted)
+
+
+def test_a_photo_that_is_deleted_meanwhile_is_left_out(street, tmp_path, net):
+    places = of_two_cameras(street, tmp_path)
+
+    def deleted(what, done, total):
+        if what.startswith("describing"):
+            (places.root / "right" / "006.jpg").unlink(missing_ok=True)
+
+    generation = made(places, tmp_path / "map", net, progress=deleted).generation
+    assert len(generation) == 7
+    assert generation.meta["left_out"] == {"unreadable image file": 1}
+
+
+def test_a_photo_that_is_there_and_was_not_found_is_not_left_out(street, tmp_path, net, monkeypatch):
+    """As of a node of a cluster that lost its mount."""
+    original = build.PhotoLooker._made
+
+    def lost(looker, some):
+        seen = original(looker, some)
+        return [*seen[:-1], MissingPhotoError("cannot read the image (No such file or directory)")]
+
+    monkeypatch.setattr(build.PhotoLooker, "_made", lost)
+    with pytest.raises(InputError, match=r"004\.jpg: is there, and was not found; check the disk"):
+        made(street(5), tmp_path / "map", net)
 
 
 def test_a_photo_of_unknown_position_is_left_out(street, tmp_path, net):

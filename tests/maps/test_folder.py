@@ -228,6 +228,21 @@ def test_the_model_of_the_generation_before_stays(made, street, net):
     assert left == {other.digest() for other in others}
 
 
+def test_nothing_is_swept_that_an_unread_generation_may_need(made, street, net, touch):
+    photos = street(5)
+    for path in photos.iterdir():
+        touch(path)
+    update_map(photos, made, model=net)
+    own = made / "generations" / "000001" / "segments.json"
+    there = sorted((made / "segments").iterdir())
+    own.write_text("[")
+    folder.sweep(made)
+    assert sorted((made / "segments").iterdir()) == there
+    own.write_text("[]")
+    folder.sweep(made)
+    assert sorted((made / "segments").iterdir()) == there[1:]
+
+
 def test_what_to_do_about_a_broken_map_can_be_done(made, street, net):
     (made / "generations" / "000001" / "rows.npy").unlink()
     with pytest.raises(InputError, match="or index the photos into a new folder"):
@@ -333,6 +348,50 @@ def test_an_error_keeps_what_is_done(street, tmp_path, net, monkeypatch):
     with pytest.raises(InputError, match="no node"):
         update_map(photos, tmp_path / "map", model=net)
     assert update_map(photos, tmp_path / "map", model=net).described == 40 - batches[0]
+
+
+PASSING = [errno.ESTALE, errno.EIO, errno.EMFILE, errno.EACCES]  # what a disk refuses and may give later
+
+
+@pytest.mark.parametrize("number", PASSING)
+def test_a_segment_that_cannot_be_read_just_now_is_kept(made, monkeypatch, number):
+    opened, said = Path.open, os.strerror(number)
+
+    def failing(path, *words, **how):
+        if path.suffix == ".safetensors":
+            raise OSError(number, said)
+        return opened(path, *words, **how)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "open", failing)
+        refused = rf"\.safetensors: cannot be read \({said}\); the map is as it was; fix that .* resumes"
+        with pytest.raises(InputError, match=refused):
+            folder.photos_there(made)
+        with pytest.raises(InputError, match=rf"map: cannot be read \({said}\); fix that"):
+            open_generation(made)
+    assert len(folder.photos_there(made)) == 5
+
+
+def test_segments_that_cannot_be_listed_are_not_taken_for_none(made, monkeypatch):
+    """Their names would be given to new ones."""
+
+    def failing(*_):
+        raise OSError(errno.EACCES, "Permission denied")
+
+    for name in ("listdir", "scandir"):
+        monkeypatch.setattr(os, name, failing)
+    for ask in (folder.photos_there, lambda made: next(folder.new_segments(made))):
+        with pytest.raises(InputError, match=r"segments: cannot be read \(Permission denied\)"):
+            ask(made)
+
+
+def test_a_segment_that_is_cut_off_goes_and_one_that_is_absent_does_not_matter(made):
+    whole = made / "segments" / "000000.safetensors"
+    (made / "segments" / "000001.safetensors").write_bytes(whole.read_bytes()[:-1])
+    (made / "segments" / "000002.safetensors").symlink_to("nowhere")
+    assert {name for name, _ in folder.photos_there(made).values()} == {whole.name}
+    left = sorted(path.name for path in (made / "segments").iterdir())
+    assert left == [whole.name, "000002.safetensors"]
 
 
 LIMITED = """

@@ -1,7 +1,9 @@
 """PairLabels on disk: round trips, atomic writing, digests, classes."""
 
+import errno
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -126,6 +128,36 @@ def test_an_interrupted_writer_leaves_the_old_labels(labels, tmp_path):
         interrupted()
     np.testing.assert_array_equal(PairLabels.open(folder).dense(), labels.dense())
     assert [p.name for p in tmp_path.iterdir()] == ["labels"]
+
+
+@pytest.mark.parametrize("pairs", [10, 100_000])  # refused when the files are closed, and on the way
+def test_a_full_disk_is_one_line_and_leaves_the_old_labels(labels, tmp_path, pairs):
+    folder = tmp_path / "labels"
+    labels.save(folder)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def filled():
+        with LabelWriter(folder, (1, pairs), {}) as writer:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+            writer.append(np.array([pairs]), np.arange(pairs), np.full(pairs, 0.3))
+
+    try:
+        with pytest.raises(InputError, match=r"labels: cannot write \(File too large\); fix that and run"):
+            filled()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    np.testing.assert_array_equal(PairLabels.open(folder).dense(), labels.dense())
+    assert [p.name for p in tmp_path.iterdir()] == ["labels"]
+
+
+def test_an_error_of_what_makes_the_rows_is_not_one_of_the_disk_they_go_to(tmp_path):
+    def read():
+        yield np.array([1]), np.array([0]), np.array([0.3])
+        raise OSError(errno.EIO, "Input/output error", "depth.png")
+
+    with pytest.raises(OSError, match=r"Input/output error: 'depth\.png'"):
+        PairLabels.from_blocks(read(), (2, 3), {}, tmp_path / "labels")
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.skipif(os.name != "posix", reason="kills a process")

@@ -1,10 +1,12 @@
 """Parts of labels that are kept: those of the same labels alone, and no more open files than there may be."""
 
+import errno
 import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from samespot import cluster
 from samespot.errors import InputError
@@ -97,6 +99,25 @@ def test_parts_of_the_same_scene_are_taken_and_those_of_another_samespot_are_not
     assert alone.jobs == 4
 
 
+def test_parts_of_depth_images_that_were_corrected_are_not_taken(alone, tmp_path, monkeypatch):
+    monkeypatch.setattr(tiles, "RUN", 1)
+    for name in range(4):
+        Image.fromarray(np.full((48, 64), 1500, np.uint16)).save(tmp_path / f"{name}.png")
+    cloud = PointCloud(np.random.default_rng(0).uniform((-2, -1, 1), (4, 1, 4), (60, 3)))
+    places = posed(tmp_path, depth=[f"{name}.png" for name in range(4)])
+    rule = Points(Scene(cloud, CAMERA, "points.ply"), "depth")
+    stopped(rule, places, tmp_path / "labels")
+    Image.fromarray(np.full((48, 64), 9000, np.uint16)).save(tmp_path / "0.png")
+    alone.jobs = 0
+    found = rule.label(places, places, out=tmp_path / "labels", ray="local")
+    assert alone.jobs == 4
+    np.testing.assert_array_equal(found.dense(), rule.label(places, places).dense())
+    stopped(rule, places, tmp_path / "again")
+    alone.jobs = 0
+    rule.label(places, places, out=tmp_path / "again", ray="local")
+    assert alone.jobs == 3
+
+
 @pytest.mark.parametrize("rule", ["flat", "scene"])
 def test_parts_go_when_the_labels_are_finished_without_a_cluster(alone, tmp_path, monkeypatch, rule):
     monkeypatch.setattr(tiles, "RUN", 1)
@@ -185,6 +206,25 @@ def test_more_tiles_than_files_may_be_open(alone, tmp_path, monkeypatch):
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
     np.testing.assert_array_equal(found.similarity, expected.similarity)
     assert not (tmp_path / ".labels.tiles").exists()
+
+
+def test_parts_that_cannot_be_read_just_now_are_kept(alone, tmp_path, monkeypatch):
+    monkeypatch.setattr(tiles, "TILE", 1)
+    places = posed(tmp_path)
+    stopped(Sectors(), places, tmp_path / "labels")
+
+    def failing(*_, **__):
+        raise OSError(errno.ESTALE, "Stale file handle")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "load", failing)
+        with pytest.raises(
+            InputError, match=r"tiles: cannot be read \(Stale file handle\); fix that .* resumes"
+        ):
+            Sectors().label(places, places, out=tmp_path / "labels", ray="local")
+    alone.jobs = 0
+    Sectors().label(places, places, out=tmp_path / "labels", ray="local")
+    assert alone.jobs == 3
 
 
 def test_what_a_cluster_cannot_do_for_a_scene(alone, tmp_path):

@@ -1,8 +1,10 @@
 """A descriptor folder is whole or says that it is not, and never passes for one of other places."""
 
+import errno
 import json
 import os
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -196,6 +198,46 @@ def test_records_of_a_lost_array_do_not_count(tmp_path):
     assert np.load(tmp_path / "d" / "descriptors.npy").shape == (5, 3)
 
 
+@pytest.mark.parametrize("number", [errno.ESTALE, errno.EIO, errno.EMFILE, errno.EACCES])
+@pytest.mark.parametrize("name", ["descriptors.npy", "places.parquet", "done-00000.jsonl"])
+def test_what_cannot_be_read_just_now_is_kept(tmp_path, monkeypatch, number, name):
+    places = street(5)
+    writer = DescriptorWriter(tmp_path / "d", facts_of(places))
+    writer.begin(places)
+    writer.open()
+    writer.write(0, np.ones((5, 3)), {})
+    writer.close()
+
+    def failing(real):
+        def call(path, *words, **how):
+            if str(path).endswith(name):
+                raise OSError(number, os.strerror(number))
+            return real(path, *words, **how)
+
+        return call
+
+    with monkeypatch.context() as patch:
+        patch.setattr("builtins.open", failing(open))
+        for asked in ("stat", "read_text"):
+            patch.setattr(Path, asked, failing(getattr(Path, asked)))
+        refused = rf"d: cannot be read \({os.strerror(number)}\); fix that .* resumes"
+        with pytest.raises(InputError, match=refused):
+            writer.begin(places)
+    assert writer.begin(places).done == [(0, 5)]
+    assert np.load(tmp_path / "d" / "descriptors.npy").all()
+
+
+def test_finished_descriptors_that_cannot_be_read_just_now_are_not_called_broken(tmp_path, monkeypatch):
+    filled(tmp_path / "d", street(5))
+
+    def failing(*_, **__):
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(module.np, "load", failing)
+    with pytest.raises(InputError, match=r"npy: cannot be read \(Too many open files\); fix that and run"):
+        Descriptors.open(tmp_path / "d")
+
+
 def test_a_kill_between_the_last_two_steps_leaves_a_whole_folder(tmp_path):
     places = street(5)
     filled(tmp_path / "d", places)
@@ -212,7 +254,7 @@ def test_a_full_disk_is_one_line(tmp_path, monkeypatch):
     places = street(5)
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(module.shutil, "disk_usage", lambda _: usage._replace(free=10))
-    with pytest.raises(InputError, match=r"the descriptors need 0\.0 GB, and 0\.0 GB of disk are free"):
+    with pytest.raises(InputError, match=r"the descriptors need 0\.0 GB, but only 0\.0 GB of disk is free"):
         DescriptorWriter(tmp_path / "d", facts_of(places)).begin(places)
     monkeypatch.undo()
     writer = DescriptorWriter(tmp_path / "d", facts_of(places))

@@ -76,7 +76,7 @@ from samespot.retrieval.describe import (
     trunk_where_it_pays,
 )
 from samespot.retrieval.options import DescribeOptions
-from samespot.storage import MissingPhotoError, StorageError, photo_at, shown
+from samespot.storage import MissingPhotoError, StorageError, shown
 from samespot.whitening.whitening import Whitening
 
 if TYPE_CHECKING:
@@ -469,8 +469,7 @@ def _describe(
 ) -> dict[int, str]:
     """Describe these rows into new segments; returns those that could not be read, with the reason."""
     bad = dict[int, str]()
-    names, root = contents.places.table["image"].to_numpy(dtype=object), contents.places.root
-    paths = [photo_at(root, str(names[row])) for row in todo]
+    paths = [contents.path(row) for row in todo]
     writer = _SegmentWriter(work.folder, known)
     tick = _rate(work.tell, len(todo))
     done = 0
@@ -487,7 +486,8 @@ def _describe(
                 done += len(some)
                 for row, path, one in zip(rows, at, some, strict=True):
                     if isinstance(one, InputError):
-                        _refuse_vanished(contents, int(row), one)
+                        if isinstance(one, MissingPhotoError):
+                            _refuse_vanished(contents, path)
                         bad[int(row)] = f"{UNREADABLE}: {_reason(one, path)}"
                     else:
                         writer.put(Described(contents.keys[row].tobytes(), *one))
@@ -500,12 +500,20 @@ def _describe(
     return bad
 
 
-def _refuse_vanished(contents: Contents, row: int, error: InputError) -> None:
-    """A photo that is not there, because its folder as a whole is not, is no reason to make the map smaller."""
-    root = next(one.source.root for one in contents.parts if one.source.id == contents.source[row])
-    if isinstance(error, MissingPhotoError) and not os.path.isdir(root):
+def _refuse_vanished(contents: Contents, photo: Path) -> None:
+    """A photo that is gone with all others of its folder is no reason to make the map smaller: they were there when
+    this command began, and after an unmount there is an empty folder in the place of the disk. Nor is one that is
+    there after all: to whoever looked, a node of a cluster maybe, it was not."""
+    folder = os.path.dirname(photo)
+    if (beside := contents.by_folder.get(folder)) is None:
+        return
+    if os.path.exists(photo):
         raise StorageError(
-            f"{root}: this folder of photos is no longer there; put it back, or mount it again"
+            f"{photo}: is there, and was not found; check the disk, or what is mounted on the nodes"
+        )
+    if not any(map(os.path.exists, beside)):
+        raise StorageError(
+            f"{folder}: its photos are no longer there; put them back, or mount the disk again"
         )
 
 

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from samespot.maps.segments import KEY
 from samespot.places.geodesy import choose_projection, off_plane, to_degrees
 from samespot.places.table import Places
 from samespot.places.wording import first_few
-from samespot.storage import is_address, photo_at, states_of
+from samespot.storage import address_of, is_address, photo_at, states_of
 
 MISSING, UNPLACED, UNTURNED = "image file missing", "position unknown", "heading unknown"
 TWICE, TAKEN_OUT = "in the map already", "taken out with --remove"
@@ -81,6 +82,26 @@ class Contents:
     def __len__(self) -> int:
         return len(self.places)
 
+    def path(self, row: int) -> Path:
+        """Full path of a photo; one of another source than the first is not reached through the first one's folder,
+        which may be gone."""
+        path = self.places.image(row)
+        through = self._roots[int(self.source[row])] != str(self.places.root)
+        return Path(os.path.normpath(path)) if through and address_of(path) is None else path
+
+    @cached_property
+    def _roots(self) -> dict[int, str]:
+        return {part.source.id: part.source.root for part in self.parts}
+
+    @cached_property
+    def by_folder(self) -> dict[str, list[str]]:
+        """Full names of the photo files in each folder; those at addresses are in none."""
+        found: dict[str, list[str]] = {}
+        for row in range(len(self)):
+            if address_of(path := self.path(row)) is None:
+                found.setdefault(os.path.dirname(path), []).append(str(path))
+        return found
+
     def select(self, rows: NDArray[np.bool_]) -> Contents:
         return replace(self, places=self.places.select(rows), source=self.source[rows], keys=self.keys[rows])
 
@@ -89,10 +110,10 @@ class Contents:
         if not reasons:
             return self
         left_out = {source: dict(names) for source, names in self.left_out.items()}
-        roots, names = {part.source.id: part.source.root for part in self.parts}, self.places.table["image"]
+        names = self.places.table["image"]
         for row, why in reasons.items():
             source = int(self.source[row])
-            name = _name(str(self.places.root), str(names.iloc[row]), roots[source])
+            name = _name(str(self.places.root), str(names.iloc[row]), self._roots[source])
             left_out.setdefault(source, {})[name] = why
         kept = np.ones(len(self), dtype=bool)
         kept[list(reasons)] = False

@@ -36,7 +36,17 @@ import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
 from samespot.errors import InputError
-from samespot.files import disk_errors, locked, read_json, whole_folder, write_json
+from samespot.files import (
+    RESUMES,
+    RUN_AGAIN,
+    UNREAD,
+    disk_errors,
+    files_in,
+    locked,
+    read_json,
+    whole_folder,
+    write_json,
+)
 from samespot.maps.geometry import Points
 from samespot.maps.segments import KEY, SUFFIX, Segment, read_array
 from samespot.matching.keypoints import Keypoints
@@ -58,7 +68,7 @@ SCRATCH = re.compile(r"\..+\.(\d+\.partial|part-.*-\d+-[a-z0-9_]+(\.old)?)")
 # where a photo lies: number of the segment among those of the generation, and row in it; which source it is of
 ROW = np.dtype([("segment", "<i4"), ("row", "<i4"), ("source", "<i4"), ("key", "u1", (KEY,))])
 TRIES = 5  # to open the newest generation while others are being written
-RESUMES = "the map is as it was; fix that and run the same command again, it resumes where it left off"
+AS_IT_WAS = f"the map is as it was; {RESUMES}"
 AGAIN = "copy the whole folder again, or index the photos into a new folder"
 
 
@@ -204,7 +214,7 @@ def mapped(folder: Path, meta: dict[str, Any]) -> Generation:
                 f"{folder}: its {len(meta['segments']):,} segments are more memory maps than this process may have;"
                 " raise vm.max_map_count (sysctl), or make several maps of it"
             ) from None
-        raise InputError(f"{folder}: cannot be read ({error.strerror or error})") from None
+        raise InputError(f"{folder}: {UNREAD} ({error.strerror or error}); {RUN_AGAIN}") from None
     except (ValueError, KeyError, TypeError) as error:
         if isinstance(error, InputError):
             raise
@@ -242,7 +252,7 @@ def writing(folder: Path) -> Iterator[None]:
         raise InputError(f"{folder}: is a file; give the name of a folder")
     if folder.is_dir() and not is_map(folder) and not all(map(_is_ours, folder.iterdir())):
         raise InputError(f"{folder}: holds other files and is no map; choose another folder")
-    with disk_errors(folder, RESUMES), locked(folder, "a map"):
+    with disk_errors(folder, AS_IT_WAS), locked(folder, "a map"):
         for part in (folder, folder / SEGMENTS, folder / GENERATIONS, folder / MODELS):
             _drop_scratch(part)
         yield
@@ -275,22 +285,31 @@ def _drop_scratch(folder: Path) -> None:
 def photos_there(folder: Path) -> dict[bytes, tuple[str, int]]:
     """Where each photo that was ever described lies, by its key: the file name of a segment, and the row in it.
 
-    Of all whole segments, whether a generation points to them or not; those that are not whole go.
+    Of all whole segments, whether a generation points to them or not; those that are not whole go. One that the disk
+    does not give just now is no such segment: it may hold hours of work.
     """
     found = {}
-    for path in sorted((folder / SEGMENTS).glob(f"*{SUFFIX}")):
-        try:
-            keys = read_array(path, "keys")
-        except InputError:  # not by a kill, but a disk may fail
-            path.unlink()
-            continue
+    for path in _segment_files(folder):
+        with disk_errors(path, AS_IT_WAS, UNREAD):
+            try:
+                keys = read_array(path, "keys")
+            except FileNotFoundError:
+                continue
+            except InputError:  # not by a kill, but a disk may lose something
+                path.unlink()
+                continue
         found.update({key.tobytes(): (path.name, row) for row, key in enumerate(keys)})
     return found
 
 
+def _segment_files(folder: Path) -> list[Path]:
+    with disk_errors(folder / SEGMENTS, AS_IT_WAS, UNREAD):
+        return files_in(folder / SEGMENTS, f"*{SUFFIX}")
+
+
 def new_segments(folder: Path) -> Iterator[Path]:
     """Names for segments that are to be written, after those that are there."""
-    numbers = [int(path.stem) for path in (folder / SEGMENTS).glob(f"*{SUFFIX}") if path.stem.isdecimal()]
+    numbers = [int(path.stem) for path in _segment_files(folder) if path.stem.isdecimal()]
     for number in count(max(numbers, default=-1) + 1):
         yield folder / SEGMENTS / f"{number:06d}{SUFFIX}"
 
@@ -352,24 +371,25 @@ def sweep(folder: Path) -> None:
         if number not in kept:
             shutil.rmtree(generation_folder(folder, number))
     needed, models = {one["file"] for one in meta["segments"]}, {meta["model"]["digest"]}
-    all_told = True
+    segments_told = models_told = True  # an older version did not tell of its model
     for number in before:
         here = generation_folder(folder, number)
-        needed |= set(read_own(here / OWN_SEGMENTS) or ())
-        models.add(own := read_own(here / OWN_MODEL))
-        all_told = all_told and own is not None
-    for path in (folder / SEGMENTS).glob(f"*{SUFFIX}"):
+        own_segments, own_model = read_own(here / OWN_SEGMENTS), read_own(here / OWN_MODEL)
+        needed |= set(own_segments or ())
+        models.add(own_model)
+        segments_told = segments_told and own_segments is not None
+        models_told = models_told and own_model is not None
+    for path in (folder / SEGMENTS).glob(f"*{SUFFIX}") if segments_told else ():
         if path.name not in needed:
             path.unlink()
-    for path in (
-        (folder / MODELS).glob("[!.]*") if all_told else ()
-    ):  # an older version did not tell of its model
+    for path in (folder / MODELS).glob("[!.]*") if models_told else ():
         if path.is_dir() and path.name not in models:
             shutil.rmtree(path)
 
 
 def read_own(path: Path) -> Any:
-    """What a generation says that it needs; None where it does not say."""
+    """What a generation says that it needs; None where it does not say, or cannot be read just now: then it may need
+    anything."""
     import json
 
     try:

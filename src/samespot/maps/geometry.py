@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,7 @@ DEPTH = "depth"  # column: file of the depth image
 MOST_ALONE = 5000  # photos whose keypoints are triangulated without being asked for
 KEY = 16  # bytes
 Kind = Literal["depth", "triangulate"]
+_Made = tuple[int, NDArray[np.float32]]  # row of a photo, and its points
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,21 +112,38 @@ def write_points(
     lengths = [0 if (seen := keypoints(row)) is None else len(seen) for row in range(len(places))]
     starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
     np.save(here / STARTS, starts, allow_pickle=False)
-    points = np.lib.format.open_memmap(here / POINTS, mode="w+", dtype=np.float32, shape=(int(starts[-1]), 3))
     keys = np.zeros((len(places), KEY), dtype=np.uint8)
-    known = np.zeros(len(places), dtype=np.int64)
     made = (
         _by_depth(places, roots, keypoints, keys, old, tell)
         if kind == "depth"
         else _by_poses(places, keypoints, match, tell)
     )
-    points[:] = np.nan
-    for row, xyz in made:
-        points[starts[row] : starts[row + 1]] = xyz
-        known[row] = np.isfinite(xyz[:, 2]).sum()
-    points.flush()
+    known = _written(here / POINTS, lengths, made)
     np.save(here / KEYS, keys, allow_pickle=False)
     return {"kind": kind, "photos": int((known > 0).sum()), "points": int(known.sum())}
+
+
+def _written(path: Path, lengths: Sequence[int], made: Iterable[_Made]) -> NDArray[np.int64]:
+    """Write the points of photos, in ascending order, and NaN for the photos in between; how many each has.
+
+    Not through a memory map: a full disk would end the process.
+    """
+    known, done = np.zeros(len(lengths), dtype=np.int64), 0
+    with path.open("wb") as file:
+        about = {"descr": "<f4", "fortran_order": False, "shape": (sum(lengths), 3)}
+        np.lib.format.write_array_header_1_0(file, about)
+        for row, xyz in made:
+            assert len(xyz) == lengths[row]
+            _write_unknown(file, lengths[done:row])
+            file.write(np.ascontiguousarray(xyz, dtype=np.float32).tobytes())
+            known[row], done = np.isfinite(xyz[:, 2]).sum(), row + 1
+        _write_unknown(file, lengths[done:])
+    return known
+
+
+def _write_unknown(file: IO[bytes], lengths: Sequence[int]) -> None:
+    for length in lengths:
+        file.write(np.full((length, 3), np.nan, dtype=np.float32).tobytes())
 
 
 def _posed(places: Places) -> NDArray[np.int64]:
@@ -138,7 +156,7 @@ def _by_poses(
     keypoints: Callable[[int], Keypoints | None],
     match: Callable[[Keypoints, Keypoints], NDArray[np.int64]],
     tell: Progress,
-) -> Iterator[tuple[int, NDArray[np.float32]]]:
+) -> Iterator[_Made]:
     """By photos that show the same things; all keypoints are held in memory meanwhile."""
     from samespot.poses.triangulation import triangulated
 
@@ -161,7 +179,7 @@ def _by_depth(
     keys: NDArray[np.uint8],
     old: Points | None,
     tell: Progress,
-) -> Iterator[tuple[int, NDArray[np.float32]]]:
+) -> Iterator[_Made]:
     """By depth images, photo by photo; `keys` are filled in. What is as it was in the map before is not read again."""
     from samespot.overlap.cloud import read_depth
     from samespot.poses.lifting import depth_camera_of, lifted, pixels_of

@@ -136,7 +136,10 @@ def bytes_by_array(path: Path) -> dict[str, int]:
 
 
 def _header(path: Path) -> tuple[int, dict[str, Any]]:
-    """Where the arrays of a file of safetensors begin, and what they are; `InputError` where the file is not whole."""
+    """Where the arrays of a file of safetensors begin, and what they are; `InputError` where the file is not whole.
+
+    What the disk refuses says nothing of the file, and stays an `OSError`.
+    """
     try:
         with path.open("rb") as file:
             size = int.from_bytes(file.read(8), "little")
@@ -146,9 +149,7 @@ def _header(path: Path) -> tuple[int, dict[str, Any]]:
         lacking = [name for name in _ALWAYS if name not in header]
         if path.stat().st_size == whole and not lacking:
             return 8 + size, header
-    except FileNotFoundError:
-        raise
-    except (OSError, ValueError, KeyError, TypeError, IndexError, AttributeError):
+    except (ValueError, KeyError, TypeError, IndexError, AttributeError):
         pass
     raise InputError(f"{path}: is not whole") from None
 

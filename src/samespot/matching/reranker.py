@@ -272,8 +272,8 @@ def _refuse_full_disk(folder: Path, facts: Mapping[str, Any]) -> None:
     free = shutil.disk_usage(above).free
     if not facts_in(folder) and size > 0.95 * free:
         raise InputError(
-            f"{folder}: the local features of {facts['images']} photos need {size / 1e9:.1f} GB, and"
-            f" {free / 1e9:.1f} GB of disk are free; keep less of each photo (`rerank_dims`, `rerank_keypoints`)"
+            f"{folder}: the local features of {facts['images']} photos need {size / 1e9:.1f} GB, but only"
+            f" {free / 1e9:.1f} GB of disk is free; keep less of each photo (`rerank_dims`, `rerank_keypoints`)"
         )
 
 

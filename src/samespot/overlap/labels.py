@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Generator, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import TracebackType
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from samespot.errors import InputError
-from samespot.files import whole_folder, write_json
+from samespot.files import RUN_AGAIN, disk_errors, whole_folder, write_json
 from samespot.overlap.classes import HARD_POSITIVE, POSITIVE
 from samespot.places.table import Places
 
@@ -265,30 +266,39 @@ class LabelWriter:
         self.rows = self.pairs = 0
 
     def __enter__(self) -> LabelWriter:
-        self._whole = ExitStack()
-        self._scratch = self._whole.enter_context(whole_folder(self.folder))
-        self._files = {
-            name: _GrowingArray(self._scratch / f"{name}.npy", kind) for name, kind in _ARRAYS.items()
-        }
-        self._files["indptr"].append(np.zeros(1, np.int64))
+        with self._disk_errors(), ExitStack() as stack:
+            self._scratch = stack.enter_context(whole_folder(self.folder))
+            self._files = {
+                name: stack.enter_context(_GrowingArray(self._scratch / f"{name}.npy", kind))
+                for name, kind in _ARRAYS.items()
+            }
+            self._files["indptr"].append(np.zeros(1, np.int64))
+            self._whole = stack.pop_all()
         return self
+
+    def _disk_errors(self) -> AbstractContextManager[None]:
+        return disk_errors(self.folder, RUN_AGAIN)
 
     def append(self, counts: NDArray[Any], columns: NDArray[Any], similarity: NDArray[Any]) -> None:
         """The next rows: (rows,) pairs a row, and their (pairs,) columns and similarities."""
         if int(counts.sum()) != len(columns) or len(columns) != len(similarity):
             raise ValueError("counts, columns and similarity disagree")
-        self._files["indptr"].append(self.pairs + np.cumsum(counts))
-        self._files["columns"].append(columns)
-        self._files["similarity"].append(similarity)
+        with self._disk_errors():
+            self._files["indptr"].append(self.pairs + np.cumsum(counts))
+            self._files["columns"].append(columns)
+            self._files["similarity"].append(similarity)
         self.rows += len(counts)
         self.pairs += len(columns)
 
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        with self._whole:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self._whole.__exit__(kind, error, trace)
+            return
+        with self._disk_errors(), self._whole:
             for array in self._files.values():
-                array.close()
-            if error is not None:
-                raise error
+                array.finish()
             if self.rows != self.shape[0]:
                 raise ValueError(f"{self.rows} rows written, {self.shape[0]} announced")
             meta = {**self.meta, "format": FORMAT, "shape": list(self.shape), "nonzero": self.pairs}
@@ -300,7 +310,10 @@ def _may_be_replaced(folder: Path) -> bool:
 
 
 class _GrowingArray:
-    """A one-dimensional .npy file that grows: numpy's header leaves room to correct the length at the end."""
+    """A one-dimensional .npy file that grows: numpy's header leaves room to correct the length at the end.
+
+    Use as a context manager, which closes the file, finished or not.
+    """
 
     def __init__(self, path: Path, dtype: type) -> None:
         self._dtype = np.dtype(dtype)
@@ -318,11 +331,19 @@ class _GrowingArray:
         return self._file.tell()
 
     def append(self, values: NDArray[Any]) -> None:
-        np.ascontiguousarray(values, dtype=self._dtype).tofile(self._file)
+        # not by `tofile`, whose error on a full disk does not say what is wrong
+        self._file.write(np.ascontiguousarray(values, dtype=self._dtype).data)
         self._length += len(values)
 
-    def close(self) -> None:
+    def finish(self) -> None:
         self._file.seek(0)
         if self._write_header() != self._header_size:
             raise ValueError("the .npy header has outgrown its place")
         self._file.close()
+
+    def __enter__(self) -> _GrowingArray:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with suppress(OSError):  # what was not written goes anyway
+            self._file.close()

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samespot.cluster import joined_cluster, source_digest
-from samespot.files import disk_errors, locked, whole_file, write_json
+from samespot.files import UNREAD, disk_errors, is_there, locked, whole_file, write_json
 from samespot.overlap import ground
 from samespot.overlap.labels import Block, parts_folder
 from samespot.overlap.rules import Occlusion, Points
@@ -30,6 +30,7 @@ from samespot.overlap.scene import Scene, line_of, refuse_missing_depth, visible
 from samespot.overlap.visibility import Line, PackedSets, similarity_rows
 from samespot.places.table import Places
 from samespot.progress import Progress
+from samespot.storage import states_of
 
 TILE = (
     5_000  # queries of a tile, at most. Always the same, so that another cluster goes on with the same tiles
@@ -38,7 +39,6 @@ RUN = 250  # queries of a part of a scene's labels
 OPEN = 64  # files of parts that are open at a time
 ROWS = 65_536  # label rows put in order at a time
 PAIR = np.dtype([("column", np.int32), ("similarity", np.float32)])
-_RESUMES = "fix that and run the same command again, it resumes where it left off"
 Rows = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -81,18 +81,20 @@ def scene_blocks(
         for table in (queries, places):
             refuse_missing_depth(table)
             depth += [table.root / str(name) for name in table.table["depth"]]
+    states = states_of(depth)  # before any of them is read
     scene = rule.scene(progress)
     line = line_of(scene, rule.occlusion)
     seen = visible_sets(scene, places, rule.occlusion, line=line, progress=progress)
     shared = line, seen, scene, rule.occlusion
-    told = {**meta, "scene": _fingerprint(scene, queries, places)}
+    told = {**meta, "scene": _fingerprint(scene, queries, places, states)}
     return _in_order(ray, parts, queries.select, _label_run, shared, depth, told, out, progress)
 
 
-def _fingerprint(scene: Scene, queries: Places, places: Places) -> str:
-    """Of all that labels of a scene depend on, and their meta.json does not tell."""
+def _fingerprint(scene: Scene, queries: Places, places: Places, states: Sequence[str | None]) -> str:
+    """Of all that labels of a scene depend on, and their meta.json does not tell. states: of the depth images."""
     digest = hashlib.sha256(np.ascontiguousarray(scene.cloud.xyz).tobytes())
     digest.update(repr((scene.cameras, scene.far, scene.tolerance, scene.unknown_depth)).encode())
+    digest.update(repr(states).encode())
     for table in (queries, places):
         known = [name for name in ("camera_id", "depth") if name in table.table]
         digest.update(table.table[known].to_csv().encode())
@@ -240,7 +242,8 @@ class _OnDisk:
 
     def __init__(self, folder: Path, sizes: Sequence[int]) -> None:
         self.folder = folder
-        self._there = {number for number, size in enumerate(sizes) if self._whole(number, size)}
+        with disk_errors(folder, fault=UNREAD):
+            self._there = {number for number, size in enumerate(sizes) if self._whole(number, size)}
 
     def _path(self, number: int, kind: str = "") -> Path:
         return self.folder / f"{number:06d}{kind}.npy"
@@ -249,7 +252,7 @@ class _OnDisk:
         """Files appear whole, so a part is there with its second file; unless a disk lost something."""
         try:
             counts, pairs = self.counts(number), self.pairs(number)
-        except (OSError, ValueError, EOFError):
+        except (FileNotFoundError, ValueError, EOFError):
             return False
         return len(counts) == size and int(counts.sum()) == len(pairs) and pairs.dtype == PAIR
 
@@ -267,7 +270,7 @@ class _OnDisk:
         return pairs
 
     def keep(self, number: int, counts: NDArray[np.int64], pairs: NDArray[Any]) -> None:
-        with disk_errors(self.folder, _RESUMES):
+        with disk_errors(self.folder):
             for path, array in ((self._path(number, ".counts"), counts), (self._path(number), pairs)):
                 with whole_file(path) as partial, partial.open("wb") as file:
                     np.save(file, array, allow_pickle=False)
@@ -280,10 +283,10 @@ def _on_disk(out: Path, parts: Sequence[Rows], meta: dict[str, Any]) -> Iterator
     folder, told = parts_folder(out), json.dumps(meta, sort_keys=True)
     about = {"of": hashlib.sha256(told.encode()).hexdigest(), "sizes": [TILE, RUN], "by": source_digest()}
     with ExitStack() as stack:
-        with disk_errors(folder, _RESUMES):
+        with disk_errors(folder):
             stack.enter_context(locked(folder, "labels"))
             known = folder / "about.json"
-            if not known.is_file() or known.read_text() != json.dumps(about, indent=1) + "\n":
+            if not is_there(known) or known.read_text() != json.dumps(about, indent=1) + "\n":
                 for path in folder.glob("*.npy"):
                     path.unlink()
                 write_json(known, about)

@@ -13,7 +13,6 @@ import json
 import os
 import shutil
 import time
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samespot.errors import InputError
-from samespot.files import disk_errors, read_json, write_json
+from samespot.files import RUN_AGAIN, UNREAD, disk_errors, files_in, is_there, read_json, write_json
 from samespot.places.table import Places
 
 FORMAT = 1
@@ -75,7 +74,8 @@ class Descriptors:
                 f"{folder / META}: not the format {FORMAT} that this version reads; describe the places again"
             )
         _bad_rows(folder, meta)
-        vectors = _mapped(folder / VECTORS)
+        with disk_errors(folder / VECTORS, RUN_AGAIN, UNREAD):
+            vectors = _mapped(folder / VECTORS)
         if vectors is None or (vectors.shape, str(vectors.dtype)) != (shape, dtype):
             raise InputError(
                 f"{folder / VECTORS}: not the whole array of {shape[0]} × {shape[1]} {dtype} that {META} tells of;"
@@ -132,19 +132,22 @@ class DescriptorWriter:
             refuse_other(folder, _read_json(folder / BEGUN), self.facts)
         else:
             _make_folder(folder, self.facts)
-        if not self._whole():
+        with disk_errors(folder, fault=UNREAD):
+            whole = self._whole()
+        if not whole:
             self._start_anew(places)
-        return _progress_of(folder)
+        with disk_errors(folder, fault=UNREAD):
+            return _progress_of(folder)
 
     def open(self) -> None:
         record = self.folder / f"{DONE}{self.process:05d}.jsonl"
-        with _one_line(self.folder):
+        with disk_errors(self.folder):
             self._files = (
                 os.open(self.folder / VECTORS, os.O_WRONLY),
                 os.open(record, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644),
             )
+            mapped = _mapped(self.folder / VECTORS)
         self._unsafe.append("\n")  # a line that a kill cut off must not run into the next one
-        mapped = _mapped(self.folder / VECTORS)
         assert mapped is not None
         self._offset, self._settled = int(mapped.offset), time.monotonic()
 
@@ -153,7 +156,7 @@ class DescriptorWriter:
         assert self._files is not None
         rows = np.ascontiguousarray(vectors, dtype=self.dtype)
         # not through the memory map: a full disk would end the process there, without a word
-        with _one_line(self.folder):
+        with disk_errors(self.folder):
             at = self._offset + start * self.shape[1] * self.dtype.itemsize
             _write_at(self._files[0], at, rows.data.cast("B"))
         self._unsafe.append(json.dumps({"rows": [start, start + len(rows)], "bad": bad}) + "\n")
@@ -164,7 +167,7 @@ class DescriptorWriter:
         """First the vectors onto the disk, then the word that they are there."""
         assert self._files is not None
         vectors, record = self._files
-        with _one_line(self.folder):
+        with disk_errors(self.folder):
             os.fsync(vectors)
             os.write(record, "".join(self._unsafe).encode())
             os.fsync(record)
@@ -194,24 +197,25 @@ class DescriptorWriter:
         return Descriptors.open(self.folder)
 
     def _whole(self) -> bool:
+        """Whether the array and its table are there, as far as the disk tells: hours of work may depend on it."""
         vectors = _mapped(self.folder / VECTORS)
-        if vectors is None or not (self.folder / PLACES).is_file():
+        if vectors is None or not is_there(self.folder / PLACES):
             return False
         return bool(vectors.shape == self.shape and vectors.dtype == self.dtype)
 
     def _start_anew(self, places: Places) -> None:
-        for record in self.folder.glob(f"{DONE}*.jsonl"):  # they speak of another file
-            record.unlink()
-        with _one_line(self.folder):
+        with disk_errors(self.folder):
+            for record in files_in(self.folder, f"{DONE}*.jsonl"):  # they speak of another file
+                record.unlink()
             places.save(self.folder / PLACES)
         size = self.shape[0] * self.shape[1] * self.dtype.itemsize
         free = shutil.disk_usage(self.folder).free
         if size > 0.95 * free:
             raise InputError(
-                f"{self.folder}: the descriptors need {size / 1e9:.1f} GB, and {free / 1e9:.1f} GB of disk are"
-                " free; choose another folder, or `dtype=float16`"
+                f"{self.folder}: the descriptors need {size / 1e9:.1f} GB, but only {free / 1e9:.1f} GB of disk"
+                " is free; choose another folder, or `dtype=float16`"
             )
-        with _one_line(self.folder):
+        with disk_errors(self.folder):
             np.lib.format.open_memmap(self.folder / VECTORS, "w+", self.dtype, self.shape)
 
     def _sweep(self) -> None:
@@ -268,7 +272,7 @@ def _make_folder(folder: Path, facts: dict[str, Any]) -> None:
         raise InputError(f"{folder}: is a file; give a folder for the descriptors")
     if folder.is_dir() and any(not path.name.startswith(".") for path in folder.iterdir()):
         raise InputError(f"{folder}: exists and is not a descriptor folder; choose another")
-    with _one_line(folder):
+    with disk_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         _write_json(folder / BEGUN, {**facts, **about()})
 
@@ -277,7 +281,7 @@ def _progress_of(folder: Path) -> Begun:
     """The rows that all records together call safe. A line that a kill cut off says nothing."""
     done: list[tuple[int, int]] = []
     bad: dict[int, str] = {}
-    for record in sorted(folder.glob(f"{DONE}*.jsonl")):
+    for record in files_in(folder, f"{DONE}*.jsonl"):
         for line in record.read_text(errors="replace").splitlines():
             try:
                 said = json.loads(line)
@@ -301,10 +305,11 @@ def about() -> dict[str, Any]:
 
 
 def _mapped(path: Path) -> np.memmap[Any, Any] | None:
-    """The array in a file, or None where the file is not a whole one."""
+    """The array in a file, or None where there is no file or not a whole one. What the disk refuses says nothing of
+    the file, and stays an `OSError`."""
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError):
+    except (FileNotFoundError, ValueError, EOFError):
         return None
     return array if isinstance(array, np.memmap) else None
 
@@ -314,7 +319,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
-    with _one_line(path):
+    with disk_errors(path):
         write_json(path, content)
 
 
@@ -322,7 +327,3 @@ def _write_at(file: int, offset: int, content: memoryview) -> None:
     while content:
         written = os.pwrite(file, content, offset)
         content, offset = content[written:], offset + written
-
-
-def _one_line(path: Path) -> AbstractContextManager[None]:
-    return disk_errors(path, "fix that and run the same command again, it resumes where it left off")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from samespot.errors import InputError
-from samespot.files import write_whole
+from samespot.files import disk_errors, reserve, write_whole
 from samespot.images.kept import Kept
 from samespot.images.listing import ImageList
 from samespot.images.prefetch import blocks_ahead
@@ -26,6 +26,7 @@ from samespot.model.checkpoint import tensors_digest
 from samespot.storage import states_of
 
 Tick = Callable[[int], None]
+_ELSEWHERE = "give another `cache_dir`, or leave out `cache_frozen`"
 _LAYOUT = 2  # of the files in the folder; older ones did not say why an image was bad
 _DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -127,24 +128,26 @@ def _require_disk(size: int, folder: Path) -> None:
     free = shutil.disk_usage(folder).free
     if size > 0.95 * free:
         raise InputError(
-            f"{folder}: the frozen features need {size / 1e9:.1f} GB, and {free / 1e9:.1f} GB of disk are free; "
-            "give another `cache_dir`, or leave out `cache_frozen`"
+            f"{folder}: the frozen features need {size / 1e9:.1f} GB, but only {free / 1e9:.1f} GB of disk is free;"
+            f" {_ELSEWHERE}"
         )
 
 
 def _create_file(folder: Path, shape: tuple[int, ...], kind: torch.dtype) -> tuple[Tensor, NDArray[np.bool_]]:
     (folder / "facts.json").unlink(missing_ok=True)  # from here on the old features are gone
     (folder / "features.raw").unlink(missing_ok=True)
-    return _map_file(folder, shape, kind, "w+"), np.ones(shape[0], dtype=bool)
+    with disk_errors(folder, _ELSEWHERE):  # others may fill the disk meanwhile
+        reserve(folder / "features.raw", int(np.prod(shape)) * kind.itemsize)
+    return _map_file(folder, shape, kind), np.ones(shape[0], dtype=bool)
 
 
 def _open_file(folder: Path, shape: tuple[int, ...], kind: torch.dtype) -> tuple[Tensor, NDArray[np.bool_]]:
     bits = np.frombuffer((folder / "good.raw").read_bytes(), dtype=np.uint8)
-    return _map_file(folder, shape, kind, "r+"), np.unpackbits(bits, count=shape[0]).astype(bool)
+    return _map_file(folder, shape, kind), np.unpackbits(bits, count=shape[0]).astype(bool)
 
 
-def _map_file(folder: Path, shape: tuple[int, ...], kind: torch.dtype, mode: Literal["r+", "w+"]) -> Tensor:
+def _map_file(folder: Path, shape: tuple[int, ...], kind: torch.dtype) -> Tensor:
     # as plain bytes, since numpy knows no bfloat16
     width = int(np.prod(shape[1:])) * kind.itemsize
-    raw = np.memmap(folder / "features.raw", dtype=np.uint8, mode=mode, shape=(shape[0], width))
+    raw = np.memmap(folder / "features.raw", dtype=np.uint8, mode="r+", shape=(shape[0], width))
     return torch.from_numpy(raw).view(kind).view(shape)

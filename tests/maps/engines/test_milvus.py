@@ -322,6 +322,12 @@ def test_only_the_map_s_own_collections_that_no_generation_needs_are_dropped(uri
     ours, others = tmp_path / "map", tmp_path / "other"
     first, second, strange = made(ours, 1), made(ours, 2), made(others, 1)
     assert len({first, second, strange}) == 3
+    whole = (generation_folder(ours, 1) / OWN_ENGINE).read_text()
+    (generation_folder(ours, 1) / OWN_ENGINE).write_text(whole[:-9])
+    milvus.drop_unneeded(ours)
+    assert set(collections(uri, tmp_path)) == {first, second, strange}  # nobody tells which are needed
+    (generation_folder(ours, 1) / OWN_ENGINE).write_text(whole)
+    (generation_folder(ours, 1).parent / ".keep").touch()  # is no generation
     milvus.drop_unneeded(ours)
     assert set(collections(uri, tmp_path)) == {second, strange}
     write_json(generation_folder(ours, 1) / OWN_ENGINE, {"name": "exact"})

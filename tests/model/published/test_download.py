@@ -187,7 +187,7 @@ def test_offline_nothing_is_asked(model, server, monkeypatch):
 def test_a_full_disk_is_named_before_anything_is_fetched(model, monkeypatch):
     monkeypatch.setattr(download.shutil, "disk_usage", lambda folder: SimpleNamespace(free=1000))
     with pytest.raises(
-        InputError, match="the weights need 3 MB, and 0 MB of disk are free; set SAMESPOT_CACHE"
+        InputError, match="the weights need 3 MB, but only 0 MB of disk is free; set SAMESPOT_CACHE"
     ):
         download.local_file(model)
 

@@ -194,18 +194,21 @@ def _named(folder: Path, own: str) -> str:
 
 
 def drop_unneeded(folder: Path) -> None:
-    """Remove the map's collections that no generation in its folder names; where Milvus is away, the next time."""
+    """Remove the map's collections that no generation in its folder names; where Milvus is away, or a generation does
+    not tell which is its own, the next time."""
     ours = folder / OURS
     if not ours.is_file():
         return
     kept = read_json(ours, AGAIN)
-    needed = [read_own(path / OWN_ENGINE) or {} for path in (folder / GENERATIONS).iterdir()]
-    needed_there = {one.get("collection") for one in needed}
+    told = [read_own(path / OWN_ENGINE) for path in (folder / GENERATIONS).iterdir() if path.name.isdecimal()]
+    if any(one is None for one in told):
+        return
+    needed = {one.get("collection") for one in told}
     still = []
     for uri in kept["uris"]:
         left = True
         with suppress(InputError):
-            left = _drop_others(uri, _named(folder, kept["id"]), needed_there)
+            left = _drop_others(uri, _named(folder, kept["id"]), needed)
         if left:
             still.append(uri)
     if still != kept["uris"]:

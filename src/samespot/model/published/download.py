@@ -177,8 +177,8 @@ def _require_room(folder: Path, size: int | None) -> None:
     free = shutil.disk_usage(folder).free
     if size is not None and size > free:
         raise InputError(
-            f"{folder}: the weights need {size / 1e6:,.0f} MB, and {free / 1e6:,.0f} MB of disk are free; set "
-            "SAMESPOT_CACHE to another folder"
+            f"{folder}: the weights need {size / 1e6:,.0f} MB, but only {free / 1e6:,.0f} MB of disk is free;"
+            " set SAMESPOT_CACHE to another folder"
         )
 
 
