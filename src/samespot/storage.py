@@ -319,9 +319,7 @@ def refusal(photo: str | Path, error: BaseException) -> InputError:
     if isinstance(error, TimeoutError):
         told = "it takes too long to answer"
     answer = told if status is None else f"{status} {told}"
-    check = (
-        "the address and the access" if far else "the disk, or the folder that is mounted, and your rights"
-    )
+    check = "the address and the access" if far else "the disk or the mount, and your permissions"
     return StorageError(f"{named}: cannot read the image ({answer}); check {check}")
 
 

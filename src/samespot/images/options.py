@@ -30,9 +30,9 @@ class DeviceOptions(Options):
     )
     workers: int | None = option(
         None,
-        "Threads that read and decode images. 64 wait for photos at addresses, whatever this says.",
+        "Threads that read and decode images. Photos at addresses are always fetched 64 at a time.",
         least=1,
-        default="one per core, at most 16; beside a GPU four fewer",
+        default="one per core, at most 16; four fewer if a GPU is used",
         panel=PANEL,
     )
 
@@ -45,7 +45,7 @@ class RunningOptions(DeviceOptions):
     compile: bool | None = option(
         None,
         "Compile the network for this GPU: takes a minute or two at the start, then it is faster.",
-        default="where so many images come that it pays",
+        default="on if there are enough images to make up for it",
         panel=PANEL,
     )
     on_bad_image: OnBadImage = option("fail", "When an image cannot be read: stop, or skip it.", panel=PANEL)

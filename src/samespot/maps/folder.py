@@ -10,7 +10,7 @@
                                     left_out.json    the photos that are not in the map, and why
                                     segments.json, model.json   the segments and the network that it needs
                                     engine.json      what finds the nearest vectors (`samespot.maps.engines`)
-                                    index.faiss      where that is an index by faiss
+                                    index.faiss      where that is a faiss index
     map/models/<digest>/            the network, where no name stands for it
 
 A reader opens the generation that meta.json names and keeps it, whatever is written meanwhile. A kill at any moment

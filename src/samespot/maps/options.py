@@ -78,7 +78,7 @@ class EngineOptions(Options):
 
     engine: EngineName = option(
         "exact",
-        "exact: this process compares all; hnsw and ivfpq: an index by faiss, for large maps; milvus: a database.",
+        "exact: this process compares all; hnsw and ivfpq: a faiss index, for large maps; milvus: a database.",
         default="the map's own, or exact",
         panel=ENGINE,
     )

@@ -95,8 +95,8 @@ def _refuse_closed(error: OSError) -> None:
     """A folder that is not let into may hold photos; where there is none, there are none."""
     if not isinstance(error, FileNotFoundError | NotADirectoryError):
         raise StorageError(
-            f"{error.filename}: cannot read the folder ({error.strerror}); check the disk, or the folder that is"
-            " mounted, and your rights"
+            f"{error.filename}: cannot read the folder ({error.strerror}); check the disk or the mount, and your"
+            " permissions"
         )
 
 

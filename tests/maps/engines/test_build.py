@@ -202,7 +202,7 @@ def test_a_milvus_that_goes_away_is_one_line_and_the_same_command_goes_on(
 
     def goes_away(load, client, batch, numbers):
         if batch.region == 3:
-            raise AwayError(f"{uri}: Milvus is away, or not ready yet (connection refused)")
+            raise AwayError(f"{uri}: Milvus cannot be reached, or is not ready yet (connection refused)")
         real(load, client, batch, numbers)
 
     with monkeypatch.context() as patch:
@@ -211,7 +211,10 @@ def test_a_milvus_that_goes_away_is_one_line_and_the_same_command_goes_on(
     assert code == 2
     assert len(err.strip().splitlines()) == 1
     told = " ".join(err.split())
-    assert "is away, or not ready yet (connection refused); 15 of 20 photos are loaded; what is" in told
+    assert (
+        "cannot be reached, or is not ready yet (connection refused); 15 of 20 photos are loaded; what is"
+        in told
+    )
     assert not (out / "meta.json").exists()
     monkeypatch.setattr(
         milvus_load._Load, "_send_batch", lambda *given: (sent.append(given[2].region), real(*given))

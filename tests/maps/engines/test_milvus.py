@@ -157,7 +157,9 @@ def test_a_load_that_was_cut_off_goes_on(uri, vectors, queries, there, tmp_path,
             InputError, match=r"it went away; [\d,]+ of 3,000 photos are loaded; what is"
         ) as caught:
             generation_of(tmp_path / "map", vectors, there, **typed)
-    assert str(caught.value).endswith("what is loaded stays, and the same command goes on from there")
+    assert str(caught.value).endswith(
+        "what is loaded is kept, and the same command again resumes where it left off"
+    )
     (name,) = collections(uri, tmp_path)
     client = milvus_client.connected(uri)
     before = milvus.count(client, name)
@@ -203,7 +205,9 @@ def test_a_server_that_is_killed_and_comes_back(
     own_server.server_proc.kill()
     own_server.server_proc.wait()
     asked = time.monotonic()
-    with pytest.raises(milvus_client.AwayError, match=f"^{uri}: Milvus is away, or not ready yet") as caught:
+    with pytest.raises(
+        milvus_client.AwayError, match=f"^{uri}: Milvus cannot be reached, or is not ready yet"
+    ) as caught:
         engine.nearest(queries[0], 5)
     assert "\n" not in str(caught.value)
     assert time.monotonic() - asked < milvus.SLOWEST + milvus.PATIENCE
@@ -267,14 +271,42 @@ def test_a_server_that_is_away_for_a_moment_is_asked_again(monkeypatch):
         client.upsert()  # what is wrong stays wrong
     assert len(said) == 5
     said.clear()
-    with pytest.raises(milvus_client.AwayError, match="is away, or not ready yet") as caught:
+    with pytest.raises(milvus_client.AwayError, match="cannot be reached, or is not ready yet") as caught:
         client.waiting(0.02).search()
     assert len(said) < 4
     starting[:] = starting[2:]
     said.clear()
     with pytest.raises(milvus_client.AwayError) as caught:
         client.waiting(0.0).search()
-    assert str(caught.value) == "http://there: Milvus is away, or not ready yet (node not found[node=5])"
+    assert (
+        str(caught.value)
+        == "http://there: Milvus cannot be reached, or is not ready yet (node not found[node=5])"
+    )
+
+
+def test_a_load_waits_for_a_server_that_is_just_starting(monkeypatch):
+    import pymilvus
+    from pymilvus.exceptions import MilvusException
+
+    asked, waited = [], []
+
+    class Starting:
+        def __init__(self, uri, **how):
+            asked.append(uri)
+            if len(asked) < 4:
+                raise MilvusException(2, "Fail connecting to server")
+
+        def list_collections(self, timeout):
+            return []
+
+    monkeypatch.setattr(pymilvus, "MilvusClient", Starting)
+    monkeypatch.setattr(milvus_client.time, "sleep", waited.append)
+    assert milvus_client.connected("http://there:1", patience=60.0)._patience == 60.0
+    assert waited == [1.0, 1.0, 1.0]
+    asked.clear()
+    with pytest.raises(InputError, match="http://there:1: no Milvus answers there"):  # others ask once
+        milvus_client.connected("http://there:1")
+    assert len(asked) == 1
 
 
 def test_what_is_gone_or_other_says_what_to_do(uri, vectors, queries, there, tmp_path):

@@ -1,1 +1,1 @@
-"""What finds the photos of a map with the nearest descriptors: this process, an index by faiss, or Milvus."""
+"""What finds the photos of a map with the nearest descriptors: this process, a faiss index, or Milvus."""

@@ -1,4 +1,4 @@
-"""A map's vectors in an index by faiss, which lies in the folder of the generation."""
+"""A map's vectors in a faiss index, which lies in the folder of the generation."""
 
 from __future__ import annotations
 

@@ -50,8 +50,9 @@ class MilvusEngine:
         vectors: NDArray[np.float16],
         regions: Regions,
         again: str,
+        patience: float = PATIENCE,
     ) -> None:
-        self._client, self._vectors, self._again = client.waiting(PATIENCE), vectors, again
+        self._client, self._vectors, self._again = client.waiting(patience), vectors, again
         self._uri, self._collection = str(facts["uri"]), str(facts["collection"])
         self._hnsw, self._regions = facts["index"] == "hnsw", regions
 

@@ -17,7 +17,7 @@ from samespot.errors import InputError
 TOKEN = "SAMESPOT_MILVUS_TOKEN"
 SECONDS = 60.0  # to wait for an answer
 CONNECTING = 10.0
-TRIES = 4  # to open a file, a second apart: a process that has just ended may hold it a moment longer
+HELD = 3.0  # [s] to try to open a file: a process that has just ended may hold it a moment longer
 SOON, LATER = 0.25, 4.0  # [s] between two tries where a server is away: at first, and at most
 # What a server says that is just starting: it is not ready, a collection or a part of it is not loaded yet, a channel
 # or a node is missing. Codes of Milvus, of a broken connection, and words where the code is one for many things.
@@ -60,7 +60,7 @@ class Client:
                         raise InputError(f"{self.uri}: Milvus says: {_line(error)}") from None
                     if time.monotonic() + wait > until:
                         raise AwayError(
-                            f"{self.uri}: Milvus is away, or not ready yet ({_line(error)})"
+                            f"{self.uri}: Milvus cannot be reached, or is not ready yet ({_line(error)})"
                         ) from None
                 time.sleep(wait)
                 wait = min(2 * wait, LATER)
@@ -88,8 +88,9 @@ def is_server(uri: str) -> bool:
     return urlsplit(uri).scheme in ("http", "https", "tcp", "unix")
 
 
-def connected(uri: str, *, own: bool = False) -> Client:
-    """A client; one line where there is no Milvus. own: with a connection that no other client shares."""
+def connected(uri: str, *, own: bool = False, patience: float = 0.0) -> Client:
+    """A client; one line where there is no Milvus. own: with a connection that no other client shares. patience: [s] in
+    which it is tried again, now and in each call."""
     try:
         from pymilvus import MilvusClient
     except ImportError:
@@ -105,8 +106,8 @@ def connected(uri: str, *, own: bool = False) -> Client:
         )
     if local and not Path(uri).parent.is_dir():
         raise InputError(f"{uri}: there is no folder {Path(uri).parent}; make it first")
-    tries = TRIES if local else 1
-    for left in reversed(range(tries)):
+    until = time.monotonic() + (HELD if local else patience)
+    while True:
         try:
             client = MilvusClient(uri, token=os.environ.get(TOKEN, ""), timeout=CONNECTING, dedicated=own)
             client.list_collections(timeout=CONNECTING)
@@ -114,10 +115,10 @@ def connected(uri: str, *, own: bool = False) -> Client:
         except Exception as error:
             if not (isinstance(error, OSError) or _of_milvus(error)):
                 raise
-            if not left:
+            if time.monotonic() + 1.0 > until or not (local or _passes(error)):
                 raise InputError(_why_not(uri, local, error)) from None
             time.sleep(1.0)
-    return Client(uri, client)
+    return Client(uri, client, patience)
 
 
 def _why_not(uri: str, local: bool, error: Exception) -> str:

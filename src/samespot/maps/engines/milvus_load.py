@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from samespot.cluster import RESUMES
 from samespot.errors import InputError
 from samespot.maps.engines.engine import recall_of
 from samespot.maps.engines.milvus import (
@@ -49,7 +50,7 @@ def load(
 ) -> dict[str, Any]:
     """Bring vectors and what they can be filtered by into a collection; returns what meta.json says of it."""
     assert asked.uri is not None
-    client = connected(asked.uri).waiting(PATIENCE)
+    client = connected(asked.uri, patience=PATIENCE)
     at = np.column_stack([columns.numbers("easting"), columns.numbers("northing")])
     regions = Regions.cut(at, how_many(len(vectors)))
     digest = _digest(vectors, columns, f"{VERSION} {asked.milvus_index} {how_many(len(vectors))}")
@@ -64,12 +65,12 @@ def load(
     todo = _Load(client, str(facts["collection"]), asked.milvus_index, vectors, columns, regions, tell)
     try:
         todo.run()
+        if asked.milvus_index == "hnsw":
+            tell("recall", 0, 0)
+            engine = MilvusEngine(client, facts, vectors, regions, "run it again", PATIENCE)
+            facts["recall"] = recall_of(engine, vectors)
     except AwayError as error:
-        raise InputError(f"{error}; what is loaded stays, and the same command goes on from there") from None
-    if asked.milvus_index == "hnsw":
-        tell("recall", 0, 0)
-        engine = MilvusEngine(client, facts, vectors, regions, "run it again")
-        facts["recall"] = recall_of(engine, vectors)
+        raise InputError(f"{error}; what is loaded is kept, and {RESUMES}") from None
     return facts
 
 
@@ -233,7 +234,7 @@ class _Senders:
     @property
     def _client(self) -> Client:
         if not hasattr(self._own, "client"):
-            self._own.client = connected(self._uri, own=True).waiting(PATIENCE)
+            self._own.client = connected(self._uri, own=True, patience=PATIENCE)
             self._all.append(self._own.client)
         client: Client = self._own.client
         return client
