@@ -250,8 +250,8 @@ class Loop:
         self.options = options.with_changes(compile=pays)
         if pays:
             self.folder.say(
-                f"the network is compiled at the start, which takes a minute or two and pays off over {self.steps:,} steps;"
-                " `compile=False` overrides it"
+                "the network is compiled at the start, which takes a minute or two and pays off over"
+                f" {self.steps:,} steps; `compile=False` overrides it"
             )
 
     @property
