@@ -13,12 +13,12 @@ from PIL import Image
 
 from samespot import storage
 from samespot.errors import InputError
-from samespot.images import sources
+from samespot.images import readers, sources
 from samespot.images.listing import ImageList, PathList
 from samespot.images.preprocess import Preprocessing
 from samespot.images.reading import read_image
 from samespot.images.sources import FileImages
-from samespot.maps import build, looking
+from samespot.maps import build
 from samespot.maps.build import update_map
 from samespot.maps.looking import Looking, looks
 from samespot.model.network import PlaceNet
@@ -204,18 +204,19 @@ def test_as_many_photos_are_waited_for_as_are_said_and_few_are_decoded_at_once(p
         finally:
             decoding.release()
 
-    for module in (sources, looking):
-        all_there = threading.Barrier(AT_ONCE)
-        monkeypatch.setattr(
-            module, "read_encoded", lambda path, there=all_there: (there.wait(20) and b"") or encoded
-        )
+    all_there = threading.Barrier(AT_ONCE)
+    for module in (sources, readers):
+        monkeypatch.setattr(module, "read_encoded", lambda path: (all_there.wait(20) and b"") or encoded)
         monkeypatch.setattr(module, "decode_image", decoded)
     how = Preprocessing((48, 64))
     files = FileImages(PathList(addresses), how, torch.device("cpu"), workers=2)
     assert files.load(np.arange(AT_ONCE)).good.all()
     files.close()
     assert len(list(looks(Looking(how, 16, None), addresses, 2))) == AT_ONCE
-    assert most == [True] * 2 * AT_ONCE
+    threads = readers.Readers(2, addresses)
+    assert list(threads.pool.map(lambda photo: threads.look(photo, torch.numel), addresses)) != []
+    threads.pool.shutdown()
+    assert most == [True] * 3 * AT_ONCE
 
 
 def test_kept_features_are_of_photos_as_they_are(photos):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import io
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,14 +15,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from samespot.cores import cores
 from samespot.errors import InputError
 from samespot.images.preprocess import Preprocessing
-from samespot.images.reading import decode_image
-from samespot.images.sources import MOST_WORKERS
+from samespot.images.readers import Readers
 from samespot.matching.keypoints import Keypoints
 from samespot.retrieval.describe import Describer
-from samespot.storage import AT_ONCE, StorageError, is_address, read_encoded
 from samespot.whitening.whitening import Whitening
 
 QUALITY = 75  # of the small pictures: about 6 kB at 192 pixels
@@ -105,26 +101,18 @@ def thumbnail(image: Tensor, side: int) -> bytes:
 
 def looks(how: Looking, paths: Sequence[Path], workers: int | None) -> Iterator[Look | InputError]:
     """One look after the other, in order, read ahead in threads; an error for a photo that is missing or broken."""
-    workers = workers or min(cores(), MOST_WORKERS)
-    threads = max(workers, AT_ONCE) if any(map(is_address, paths)) else workers
-    looking = threading.Semaphore(workers)  # the others wait for a storage
+    readers = Readers(workers, paths)
 
     def look(path: Path) -> Look | InputError:
-        try:
-            encoded = read_encoded(path)
-            with looking, torch.inference_mode():
-                return how.at(decode_image(encoded, path))
-        except StorageError:
-            raise
-        except InputError as error:
-            return error
+        with torch.inference_mode():
+            return readers.look(path, how.at)
 
     waiting: deque[Future[Look | InputError]] = deque()
-    with ThreadPoolExecutor(threads, thread_name_prefix="photos") as pool:
+    with readers.pool as pool:
         try:
             for path in paths:
                 waiting.append(pool.submit(look, path))
-                if len(waiting) > threads * AHEAD:
+                if len(waiting) > readers.threads * AHEAD:
                     yield waiting.popleft().result()
             while waiting:
                 yield waiting.popleft().result()

@@ -17,13 +17,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from samespot.cores import cores
 from samespot.errors import InputError
 from samespot.images.listing import ImageList
 from samespot.images.options import OnBadImage
 from samespot.images.preprocess import Preprocessing
-from samespot.images.reading import read_image
-from samespot.images.sources import MOST_WORKERS, BadImages, FileImages
+from samespot.images.readers import Readers
+from samespot.images.sources import BadImages, FileImages
 from samespot.matching.options import CELL, TOP
 from samespot.memory import require_room
 from samespot.places.table import Places
@@ -31,7 +30,6 @@ from samespot.progress import Progress
 from samespot.retrieval.describe import blocks_left
 from samespot.retrieval.descriptors import Begun, Descriptors, DescriptorWriter, facts_in
 from samespot.retrieval.search import Found
-from samespot.storage import StorageError
 
 Features = NDArray[np.float16]  # (n, width) all local features of a photo in a row; all zero: it has none
 
@@ -241,11 +239,14 @@ class _AsTheyAre:
     """Reads photos in their own sizes; one that cannot be read is a black one."""
 
     def __init__(self, places: Places, workers: int | None, bad: BadImages) -> None:
-        self.bad, self._places = bad, places
-        self._pool = ThreadPoolExecutor(workers or min(cores(), MOST_WORKERS), thread_name_prefix="images")
+        self.bad, self._photos = bad, places.images
+        self._readers = Readers(workers, self._photos)
 
     def load(self, numbers: NDArray[np.int64]) -> _Read:
-        read = list(self._pool.map(self._image, numbers.tolist()))
+        photos = [self._photos[number] for number in numbers]
+        read = list(
+            self._readers.pool.map(lambda photo: self._readers.look(photo, lambda image: image), photos)
+        )
         for number, one in zip(numbers.tolist(), read, strict=True):
             if isinstance(one, InputError):
                 self.bad.add(number, one)
@@ -253,16 +254,8 @@ class _AsTheyAre:
         values = [black if isinstance(one, InputError) else one for one in read]
         return _Read(values, np.array([not isinstance(one, InputError) for one in read]))
 
-    def _image(self, number: int) -> Tensor | InputError:
-        try:
-            return read_image(self._places.image(number))
-        except StorageError:
-            raise
-        except InputError as error:
-            return error
-
     def close(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._readers.pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _refuse_full_disk(folder: Path, facts: Mapping[str, Any]) -> None:
