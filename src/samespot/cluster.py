@@ -274,11 +274,11 @@ class Cluster:
 
     @property
     def cores(self) -> int:
-        return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+        return max(1, sum(cores for cores, _ in self._nodes()))
 
     @property
     def gpus(self) -> int:
-        return int(self._ray.cluster_resources().get("GPU", 0))
+        return sum(gpus for _, gpus in self._nodes())
 
     def check(self, photos: Sequence[Path | str] = ()) -> None:
         """Raise unless every node has our Python and samespot, and sees some of these photos as we do."""
