@@ -76,16 +76,17 @@ class ClusterOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.ray is not None and self.ray not in ("auto", "local"):
-            port = self.ray.rpartition(":")[2]
-            if not _HOST_PORT.fullmatch(self.ray) or int(port) > MOST_PORT:
-                raise InputError(_no_address(self.ray))
+        if self.ray is not None and not _is_address(self.ray):
+            raise InputError(_no_address(f"`ray={self.ray}`"))
 
 
-def _no_address(words: str) -> str:
-    return (
-        f"`ray` {words!r} is no address; give auto, local, or the head's host and port such as 10.0.0.1:6379"
-    )
+def _is_address(words: str) -> bool:
+    port = words.rpartition(":")[2]
+    return words in ("auto", "local") or bool(_HOST_PORT.fullmatch(words) and int(port) <= MOST_PORT)
+
+
+def _no_address(named: str) -> str:
+    return f"{named} is no address; give auto, local, or the head's host and port such as 10.0.0.1:6379"
 
 
 @contextmanager
@@ -95,7 +96,7 @@ def joined_cluster(address: str, progress: Progress | None = None) -> Iterator[C
     if find_spec("ray") is None:
         raise InputError("`ray` needs the package ray; install it with pip install 'samespot[ray]'")
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise InputError("`ray` and torchrun both share out the work; use one of them")
+        raise InputError("`ray` and torchrun both distribute the work; use only one of them")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # what its core tells its own authors
     os.environ.setdefault("RAY_COLOR_PREFIX", "0")  # its lines may go to a file
@@ -180,29 +181,36 @@ def signals_kept() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before if before is not None else signal.SIG_DFL)
 
 
-def _join(ray: Any, address: str) -> None:
+def _join(ray: Any, asked: str) -> None:
+    address, named = _meant(asked)
     if address not in ("auto", "local"):
-        _knock(address)
+        _knock(address, named)
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
     alone = {"include_dashboard": False} if address == "local" else {}
     try:
         with _no_stderr():  # its core greets there
             ray.init(address=address, **alone, **quiet)
-    except ConnectionError:
-        if address != "auto":  # something answers there
+    except (ConnectionError, ray.exceptions.RayError) as error:  # the latter: it looked for a token itself
+        if address == "auto" and isinstance(error, ConnectionError):
             raise InputError(
-                f"`ray={address}`: no Ray cluster lets us in there; if it asks for a token, as newer ones do, set"
-                " RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN to what ray get-auth-token prints on its head"
+                f"{named}: no Ray cluster runs on this machine; start one with ray start --head, or use `ray=local`"
             ) from None
         raise InputError(
-            "`ray=auto`: no Ray cluster runs on this machine; start one with ray start --head, or use `ray=local`"
+            f"{named}: cannot join a Ray cluster at this address; if it asks for a token, as newer ones do, set"
+            " RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN to what ray get-auth-token prints on its head"
         ) from None
-    except (
-        RuntimeError,
-        ValueError,
-        OSError,
-    ) as error:  # of the first kind: other versions of Ray and Python
-        raise InputError(f"`ray={address}`: {_versions(str(error)) or _first_line(error)}") from None
+    except (RuntimeError, ValueError, OSError) as error:  # the first: other versions of Ray and Python
+        raise InputError(f"{named}: {_versions(str(error)) or _first_line(error)}") from None
+
+
+def _meant(asked: str) -> tuple[str, str]:
+    """Where a process joins, and how errors name that: for `auto`, Ray itself takes what RAY_ADDRESS says."""
+    told = os.environ.get("RAY_ADDRESS")
+    if asked != "auto" or not told:
+        return asked, f"`ray={asked}`"
+    if not _is_address(told):  # that of the dashboard, say, which jobs are sent to
+        raise InputError(_no_address(f"RAY_ADDRESS={told}"))
+    return told, f"RAY_ADDRESS={told}"
 
 
 @contextmanager
@@ -232,7 +240,7 @@ def _versions(said: str) -> str | None:
     return f"the cluster runs {theirs}, and this machine {ours}; install the same on both"
 
 
-def _knock(address: str) -> None:
+def _knock(address: str, named: str) -> None:
     """Ray itself waits for half a minute and prints pages."""
     host, _, port = address.rpartition(":")
     try:
@@ -240,15 +248,15 @@ def _knock(address: str) -> None:
             encrypted = os.environ.get("RAY_USE_TLS", "0") != "0"
             may_be_ray = encrypted or _speaks_http2(there)
     except (OverflowError, ValueError):  # no such port or name can be
-        raise InputError(_no_address(address)) from None
+        raise InputError(_no_address(named)) from None
     except OSError as error:
         raise InputError(
-            f"`ray={address}`: nothing answers there ({_first_line(error)}); start a cluster with ray start --head"
+            f"{named}: nothing answers there ({_first_line(error)}); start a cluster with ray start --head"
         ) from None
 
     if not may_be_ray:
         raise InputError(
-            f"`ray={address}`: what answers there is not the head of a Ray cluster; check the port, which is 6379"
+            f"{named}: what answers there is not the head of a Ray cluster; check the port, which is 6379"
             " unless ray start --head was told another"
         )
 
@@ -590,7 +598,7 @@ def _needed(cores: int, gpu: bool) -> str:
 
 def _nobody_offers(cores: int, gpu: bool) -> str:
     return (
-        f"no node of the cluster has offered {_needed(cores, gpu)} for {PATIENCE:g} s, which the work needs; start one"
+        f"for {PATIENCE:g} s no node of the cluster has had {_needed(cores, gpu)}, which this work needs; start one"
         f" with ray start, and {RESUMES}"
     )
 

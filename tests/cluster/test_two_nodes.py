@@ -355,11 +355,11 @@ def test_work_waits_for_a_node_that_can_do_it_and_not_for_ever(nodes, monkeypatc
     with joined_cluster(nodes.address) as cluster:
         assert cluster.cores_each(False) == 2
         assert sorted(done(cluster, leave, come)) == list(range(12))
-        refused = r"^no node of the cluster has offered 2 cores for 2 s, .* the same command again resumes"
+        refused = r"^for 2 s no node of the cluster has had 2 cores, .* the same command again resumes"
         with pytest.raises(InputError, match=refused) as nobody:
             list(done(cluster, leave))
         assert "\n" not in str(nobody.value)
-        with pytest.raises(InputError, match="has offered a GPU and 4 cores for 2 s"):
+        with pytest.raises(InputError, match="has had a GPU and 4 cores, which this work needs"):
             list(cluster.through(Echoes, (), [0], gpu=True))
 
 
