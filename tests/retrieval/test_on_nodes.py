@@ -101,12 +101,12 @@ def places(tmp_path):
     )
 
 
-def described(net, places, out):
-    return describe(net, places, out, device="cpu", batch_size=2, on_bad_image="skip", ray="local")
+def described(net, places, out, ray="local"):
+    return describe(net, places, out, device="cpu", batch_size=2, on_bad_image="skip", ray=ray)
 
 
-def mapped(net, places, out):
-    how = {"device": "cpu", "verify": False, "whiten": "none", "dims": 4, "ray": "local"}
+def mapped(net, places, out, ray="local"):
+    how = {"device": "cpu", "verify": False, "whiten": "none", "dims": 4, "ray": ray}
     return update_map(places, out, model=net, **how)
 
 
@@ -131,6 +131,21 @@ def test_what_is_bad_here_too_is_believed(node, net, places, tmp_path, work):
     else:
         assert done.generation.meta["left_out"] == {"unreadable image file": 1}
         assert done.described == COUNT - 1
+
+
+def test_why_a_photo_is_bad_is_told_as_without_a_cluster(node, net, places, tmp_path, monkeypatch, work):
+    """Nodes are given its whole path; errors name it as the table does."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "photos" / "003.png").unlink()
+    named = Places.build("photos", places.table, missing_images="ignore")
+    there, alone = (work(net, named, tmp_path / str(ray), ray=ray) for ray in ("local", None))
+    if work is described:
+        there, alone = there.meta["bad"], alone.meta["bad"]
+        assert alone["7"].startswith("photos/007.png: cannot decode")
+    else:
+        there, alone = there.generation.left_out()[0], alone.generation.left_out()[0]
+    assert len(alone) == 2
+    assert there == alone
 
 
 @pytest.mark.parametrize(

@@ -321,7 +321,7 @@ def made_on_nodes(
     longest: int = SPAN,
 ) -> Iterator[tuple[int, tuple[int, Any, dict[int, str]]]]:
     """What the nodes of a cluster make of these blocks of photos, as it is done: the number of the span, its first row,
-    what was made of it, and which of its photos are missing or broken, and why.
+    what was made of it, and which of its photos are missing or broken, and why, as this machine finds them.
 
     `worker(*made_with, cores)` is made on a node, and given the photos of a span; it returns the last two.
     """
@@ -330,9 +330,9 @@ def made_on_nodes(
     spans = spans_of(blocks, names, cluster.workers(gpu), longest)
     held = worker, made_with, cluster.cores_each(gpu)
     for number, (made, bad, node) in cluster.through(_OnNode, held, spans, gpu=gpu):
-        span = spans[number]
-        _refuse_readable(node, {span.photos[at]: why for at, why in bad.items()})
-        yield number, (span.start, made, bad)
+        start = spans[number].start
+        found = _found_here(node, [photos[start + at] for at in bad], list(bad.values()))
+        yield number, (start, made, dict(zip(bad, found, strict=True)))
 
 
 class _OnNode:
@@ -352,23 +352,23 @@ class _OnNode:
             raise InputError(f"node {platform.node()}: {error}; {RESUMES}") from None
 
 
-def _refuse_readable(node: str, bad: dict[str, str]) -> None:
-    """Raise where a node calls a photo missing or broken that this machine can read: it may have lost a folder, and
-    then it calls all of them so."""
+def _found_here(node: str, photos: Sequence[Path], reasons: Sequence[str]) -> list[str]:
+    """What this machine finds wrong with photos that a node calls missing or broken. Raise where it can read one: the
+    node may have lost a folder, and then it calls all of them so."""
 
-    def look(photo: str) -> None:
+    def look(at: int) -> str:
         try:
-            read_image(photo)
+            read_image(photos[at])
         except StorageError:
             raise
-        except InputError:
-            return
+        except InputError as error:
+            return str(error)
         raise StorageError(
-            f"node {node}: {bad[photo].partition(';')[0]}, and this machine can read it; fix that node, or take it out"
+            f"node {node}: {reasons[at].partition(';')[0]}, and this machine can read it; fix that node, or take it out"
             " of the cluster"
         )
 
-    in_threads(look, list(bad), AT_ONCE if any(map(is_address, bad)) else 1)
+    return in_threads(look, range(len(photos)), AT_ONCE if any(map(is_address, photos)) else 1)
 
 
 class _NodeDescriber:
