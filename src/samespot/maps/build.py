@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 import samespot
 from samespot.cluster import RESUMES, Cluster, in_order, joined_cluster
-from samespot.devices import device_named, one_torch_thread
+from samespot.devices import device_named, one_torch_thread, precision_name
 from samespot.errors import InputError
 from samespot.maps import folder as files
 from samespot.maps import own_model
@@ -48,7 +48,7 @@ from samespot.maps.contents import (
 from samespot.maps.engines.engine import asked_for, drop_unneeded, is_sound, make_engine, refuse_unreachable
 from samespot.maps.folder import FORMAT, ROW, Generation
 from samespot.maps.geometry import Kind, kind_for, write_points
-from samespot.maps.looking import Look, Looking, Vectors, finite, looks
+from samespot.maps.looking import Look, Looking, Vectors, finite, looks, query_describer
 from samespot.maps.options import ContentOptions, EngineOptions, KeptOptions, MapOptions
 from samespot.maps.segments import KEY, Described, Segment, bytes_by_array, read_array, write_segment
 from samespot.maps.whitened import Asked, whitening_for, write_vectors
@@ -152,12 +152,12 @@ def update_map(
     added = [_opened(one, asked, reading) for one in asked.add]
     if not (given or added or asked.remove or "engine" in kept):
         raise InputError("nothing to do: give a folder or table of photos, or `add`, `remove` or `engine`")
-    with files.writing(folder):
+    with files.writing(folder), ExitStack() as stack:
         old = files.open_generation(folder) if (folder / files.META).is_file() else None
         if old is None and not (given or added):
             what = " to take photos out of" if asked.remove else ""
             raise InputError(f"{folder}: no map here{what}; index some photos first")
-        work = _Work.begin(folder, old, kept, model, tell)
+        work = _Work.begin(folder, old, kept, model, tell, stack)
         contents = _contents(work, given, added, asked)
         return work.finish(contents, begun)
 
@@ -223,6 +223,7 @@ class _Work:
     old: Generation | None
     settings: MapOptions
     engine: EngineOptions
+    precision: str  # "32", "bf16" or "int8"
     net: PlaceNet
     model: dict[str, Any]  # facts about it
     verifier: Verifier | None  # None: no local features are kept
@@ -230,7 +231,13 @@ class _Work:
 
     @classmethod
     def begin(
-        cls, folder: Path, old: Generation | None, typed: Mapping[str, Any], model: Any, tell: Progress
+        cls,
+        folder: Path,
+        old: Generation | None,
+        typed: Mapping[str, Any],
+        model: Any,
+        tell: Progress,
+        stack: ExitStack,
     ) -> _Work:
         before = (
             {} if old is None else {k: v for k, v in old.meta["options"].items() if k in names(KeptOptions)}
@@ -240,13 +247,14 @@ class _Work:
         settings = MapOptions(**{**before, **typed, "model": None})
         engine = asked_for(typed, None if old is None else old.meta)
         refuse_unreachable(engine)
+        precision = _precision(settings, old, tell, stack)
         if model is None and old is not None:
             net, facts = own_model.load_own(folder, old.meta["model"], tell), old.meta["model"]
         else:
             named = DEFAULT_MODEL if model is None else model
             net = load_model(named, weights=settings.weights, progress=tell)
             facts = own_model.facts_of(net, named, settings.weights)
-        return cls(folder, old, settings, engine, net, facts, _verifier(settings), tell)
+        return cls(folder, old, settings, engine, precision, net, facts, _verifier(settings), tell)
 
     @property
     def device(self) -> torch.device:
@@ -254,7 +262,7 @@ class _Work:
 
     @property
     def verifier_facts(self) -> dict[str, Any] | None:
-        return None if self.verifier is None else {"name": self.verifier.name, **self.verifier.facts()}
+        return _facts_of(self.verifier)
 
     @property
     def recipe(self) -> str:
@@ -266,6 +274,8 @@ class _Work:
             self.verifier_facts,
             self.settings.thumbnail,
         ]
+        if self.precision != "32":  # the digest of maps from before it was told stays as it is
+            told.append(self.precision)
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
 
     def carried(self, need_heading: bool) -> list[Part]:
@@ -278,8 +288,8 @@ class _Work:
         for part in parts:
             if not Path(part.source.root).is_dir():
                 raise InputError(
-                    f"{self.folder}: another model or other local features are asked for, and the photos under"
-                    f" {part.source.root} are not there to be described again"
+                    f"{self.folder}: another model, another precision or other local features are asked for, and the"
+                    f" photos under {part.source.root} are not there to be described again"
                 )
         return [read_part(part.source, part.places, self.recipe, need_heading) for part in parts]
 
@@ -361,6 +371,7 @@ class _Work:
             "samespot": samespot.__version__,
             "generation": number,
             "model": self.model,
+            "precision": self.precision,
             "dims": dims,
             "plain_dims": width,
             "whitening": None if whitening is None else whitening.to_dict(),
@@ -429,7 +440,7 @@ class _Work:
 
     def _calibration(self, generation: Generation) -> dict[str, Any]:
         """How far to trust answers of this map, as the map finds out by asking itself."""
-        describer = describer_for(self.net, self.device, self.settings.precision, 1)
+        describer = query_describer(self.net, self.device, self.precision)
         describe = Vectors(
             self.net.preprocessing, describer, generation.whitening, generation.vectors.shape[1]
         )
@@ -443,6 +454,19 @@ class _Work:
         ).to_dict()
 
 
+def _precision(settings: MapOptions, old: Generation | None, tell: Progress, stack: ExitStack) -> str:
+    """What the network computes in: what is asked for, or else the map's own, or else what suits where it runs."""
+    if settings.precision != "auto":
+        return settings.precision
+    if old is not None:
+        return old.precision
+    if settings.ray is None or settings.device == "cpu":
+        return precision_name("auto", device_named(settings.device))
+    # not left before the map is made: the nodes will be asked for more
+    cluster = stack.enter_context(joined_cluster(settings.ray, tell))
+    return on_nodes(cluster, DescribeOptions(device=settings.device), "auto").precision
+
+
 def _verifier(settings: MapOptions) -> Verifier | None:
     """What finds and compares local features; None where the map keeps none."""
     if not settings.verify:
@@ -454,6 +478,11 @@ def _verifier(settings: MapOptions) -> Verifier | None:
         return verifier_named(settings.matcher, settings.keypoints, device)
     except InputError as error:
         raise InputError(f"{error}; or pass `verify=False` for a map without local features") from None
+
+
+def _facts_of(verifier: Verifier | None) -> dict[str, Any] | None:
+    """What kept local features depend on."""
+    return None if verifier is None else {"name": verifier.name, **verifier.facts()}
 
 
 def _own_device(settings: MapOptions) -> str:
@@ -518,19 +547,19 @@ def _refuse_vanished(contents: Contents, photo: Path) -> None:
 
 
 def _looker(work: _Work, images: int) -> PhotoLooker:
-    describer = describer_for(work.net, work.device, work.settings.precision, images)
+    describer = describer_for(work.net, work.device, work.precision, images)
     return PhotoLooker(describer, work.net, work.settings, work.verifier)
 
 
 def _made_on_nodes(cluster: Cluster, work: _Work, paths: Sequence[Path]) -> Iterator[list[Seen]]:
     """The same by the nodes of a cluster, in order."""
     settings = work.settings
-    on = on_nodes(cluster, DescribeOptions(device=settings.device), settings.precision)
+    on = on_nodes(cluster, DescribeOptions(device=settings.device), work.precision)
     gpu = on.device.startswith("cuda")
     trunk = trunk_where_it_pays(work.net, torch.device(on.device), on.precision, len(paths))
     # batches are cut as one process cuts them
     blocks, longest = blocks_left(len(paths), on.batch_size), max(1, SEGMENT // on.batch_size)
-    made_with = on, trunk, work.net, settings
+    made_with = on, trunk, work.net, settings, work.verifier_facts
     made = made_on_nodes(cluster, _NodeLooker, made_with, paths, blocks, gpu=gpu, longest=longest)
     return (seen for _, seen, _ in in_order(made))
 
@@ -544,6 +573,7 @@ class _NodeLooker:
         trunk: OnnxTrunk | None,
         net: PlaceNet,
         settings: MapOptions,
+        verifier_facts: dict[str, Any] | None,
         cores: int,
     ) -> None:
         device = device_of_worker(on.device)
@@ -551,7 +581,13 @@ class _NodeLooker:
             ray=None, device=device, workers=readers(settings.workers, device, cores)
         )
         describer = Describer(net, torch.device(device), on.precision, batch_size=on.batch_size, trunk=trunk)
-        self._look = PhotoLooker(describer, net, settings, _verifier(settings))
+        verifier = _verifier(settings)
+        if _facts_of(verifier) != verifier_facts:
+            raise InputError(
+                f"its local features are of another version of {settings.matcher} than this machine's; install the"
+                " same on both"
+            )
+        self._look = PhotoLooker(describer, net, settings, verifier)
 
     def __call__(self, photos: Sequence[str]) -> tuple[list[Seen], dict[int, str]]:
         seen = [one for some in self._look([Path(photo) for photo in photos]) for one in some]

@@ -88,6 +88,12 @@ class Generation:
     def __len__(self) -> int:
         return len(self.rows)
 
+    @property
+    def precision(self) -> str:
+        """Number format in which the network described the photos: 32, bf16 or int8. Maps from before this was told
+        count as the first."""
+        return str(self.meta.get("precision", "32"))
+
     def keypoints(self, row: int) -> Keypoints | None:
         """Local features of a photo; None where the map keeps none."""
         segment, at = self._where(row)

@@ -23,7 +23,7 @@ from samespot.maps.evidence import BY_CHANCE, places_among
 from samespot.maps.filters import FilterOptions
 from samespot.maps.folder import Generation, open_generation
 from samespot.maps.limits import Columns, Limits, limits_of
-from samespot.maps.looking import Vectors
+from samespot.maps.looking import Vectors, query_describer
 from samespot.maps.options import LocateOptions, TrackOptions
 from samespot.maps.own_model import load_own
 from samespot.maps.posing import POSE_TURNED, POSE_WITHIN, Poser
@@ -39,7 +39,6 @@ from samespot.places.camera import Camera, parse_camera
 from samespot.places.exif import exif_camera
 from samespot.places.geodesy import to_degrees
 from samespot.poses.absolute import NoPose
-from samespot.retrieval.describe import describer_for
 
 IN_MEMORY = 500_000  # photos whose descriptors are held as float32, for speed
 SURE = 1e-6  # least doubt
@@ -114,9 +113,9 @@ class Map:
         if now.meta == self.meta:  # the number alone may be that of another map, moved here
             return self
         newer = Map(now, str(self.device))
-        for name, of in (("model", "model"), ("describer", "model"), ("verifier", "verifier")):
-            if name in self._loaded and now.meta[of] == self.meta[of]:
-                newer._loaded[name] = self._loaded[name]
+        same = {name: now.meta[name] == self.meta[name] for name in ("model", "verifier")}
+        same["describer"] = same["model"] and now.precision == self.generation.precision
+        newer._loaded |= {name: self._loaded[name] for name in same if same[name] and name in self._loaded}
         return newer
 
     # ---- asking ----
@@ -399,7 +398,8 @@ class Map:
     @cached_property
     def _describe(self) -> Vectors:
         dims, whitening = self.generation.vectors.shape[1], self.generation.whitening
-        describer = self._once("describer", lambda: describer_for(self.model, self.device, images=1))
+        precision = self.generation.precision
+        describer = self._once("describer", lambda: query_describer(self.model, self.device, precision))
         return Vectors(self.model.preprocessing, describer, whitening, dims)
 
     def _once(self, name: str, load: Callable[[], Any]) -> Any:

@@ -180,7 +180,8 @@ def _in_order(
         missing = [number for number in range(len(parts)) if number not in kept]
         if missing:
             cluster = stack.enter_context(joined_cluster(ray, progress))
-            cluster.check(files)
+            if files:  # joining has compared the nodes
+                cluster.check(files)
             total = sum(map(len, parts))
             done = total - sum(len(parts[number]) for number in missing)
             jobs = (job(parts[number]) for number in missing)

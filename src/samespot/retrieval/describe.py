@@ -63,6 +63,8 @@ IN_FLIGHT = 2  # blocks that a GPU was given and that are not fetched yet
 ON_CPU, ON_GPU, ON_LARGE_GPU = 16, 64, 256  # images at once
 LARGE_GPU = 40e9  # bytes
 _cuda: Any = torch.cuda  # its events carry no types
+# of a block: its first row, its descriptors, and why those of them that are zero are
+Write = Callable[[int, NDArray[Any], dict[int, str]], None]
 
 
 def describe(
@@ -133,11 +135,18 @@ def _described(
                 _refuse_onnxruntime(where, facts["precision"], begun_so)
                 trunk = _trunks(net, processes, facts["precision"], None, begun_so)[0]
             filling = Filling(net, asked, on.device, facts["precision"], size, trunk, whitening)
-            if cluster is None:
-                paths, images = ImageList([places]), sum(stop - start for start, stop in mine)
-                found_bad = processes.together(lambda: filling.begin(images).fill(paths, mine, store, tell))
-            else:
-                found_bad = [_fill_on_nodes(cluster, filling, places, blocks, store, tell)]
+
+            def fill() -> dict[int, str]:
+                store.open()
+                try:
+                    if cluster is not None:
+                        return _fill_on_nodes(cluster, filling, places, blocks, store.write, tell)
+                    network = filling.network(sum(stop - start for start, stop in mine))
+                    return filling.fill(network, ImageList([places]), mine, store.write, tell)
+                finally:
+                    store.close()
+
+            found_bad = processes.together(fill)
             # what is still known of rows that were not done again, and what was found just now
             old = {row: why for row, why in begun.bad.items() if not any(a <= row < b for a, b in blocks)}
             bad = {row: why for part in (old, *found_bad) for row, why in part.items()}
@@ -197,85 +206,66 @@ class Filling:
     trunk: OnnxTrunk | None
     whitening: Whitening | None
 
-    def begin(self, images: int) -> _Filler:
-        return _Filler(self, images)
-
-
-class _Filler:
-    """A network that is ready, for so many images."""
-
-    def __init__(self, how: Filling, images: int) -> None:
-        self._how, self._device, asked = how, torch.device(how.device), how.asked
+    def network(self, images: int) -> Describer:
+        """Ready for so many images."""
+        device = torch.device(self.device)
         # whitened from full precision; the store rounds
-        dtype: Dtype = asked.dtype if how.whitening is None else "float32"
-        compiled = how.trunk is None and pays_to_compile(
-            asked.compile, self._device, images, how.net.preprocessing.size
-        )
-        self._describer = Describer(
-            how.net, self._device, how.precision, dtype, how.size, how.trunk, compiled
-        )
+        dtype: Dtype = self.asked.dtype if self.whitening is None else "float32"
+        size = self.net.preprocessing.size
+        compiled = self.trunk is None and pays_to_compile(self.asked.compile, device, images, size)
+        return Describer(self.net, device, self.precision, dtype, self.size, self.trunk, compiled)
 
     def fill(
-        self, images: Images, blocks: list[tuple[int, int]], store: _Rows, tell: Callable[[int], None]
+        self,
+        network: Describer,
+        images: Images,
+        blocks: list[tuple[int, int]],
+        write: Write,
+        tell: Callable[[int], None],
     ) -> dict[int, str]:
         """Describe these blocks; the images that could not be read are returned."""
-        asked = self._how.asked
+        device, asked, bad = network.device, self.asked, BadImages(self.asked.on_bad_image)
         files = FileImages(
-            images,
-            self._how.net.preprocessing,
-            self._device,
-            workers=asked.workers,
-            decode=asked.decode,
-            bad=BadImages(asked.on_bad_image),
+            images, self.net.preprocessing, device, workers=asked.workers, decode=asked.decode, bad=bad
         )
-        return _fill(self._describer, self._how.whitening, files, blocks, store, tell)
+        ahead, on_the_way = IN_FLIGHT if device.type == "cuda" else 0, deque[_OnTheWay]()
 
+        def keep(block: _OnTheWay) -> None:
+            vectors, missing = self._rows(block), (~block.good).nonzero()[0]
+            rows = [block.start + int(at) for at in missing]
+            write(block.start, vectors, {row: bad.reasons[row] for row in rows})
+            tell(len(vectors))
 
-def _fill(
-    describer: Describer,
-    whitening: Whitening | None,
-    files: FileImages,
-    blocks: list[tuple[int, int]],
-    store: _Rows,
-    tell: Callable[[int], None],
-) -> dict[int, str]:
-    device, ahead = describer.device, IN_FLIGHT if describer.device.type == "cuda" else 0
-    on_the_way: deque[_OnTheWay] = deque()
+        try:
+            with (
+                tuned_for(device, threads=1) if network.in_torch else one_torch_thread(),
+                blocks_ahead(files, [np.arange(*block) for block in blocks], device) as ahead_of_us,
+            ):
+                for read, loaded in ahead_of_us:
+                    on_the_way.append(network.send(read.part.start, loaded))
+                    if len(on_the_way) > ahead:
+                        keep(on_the_way.popleft())
+                for block in on_the_way:
+                    keep(block)
+        except torch.cuda.OutOfMemoryError:
+            raise InputError(
+                f"out of GPU memory with {network.batch_size} images at once; pass `batch_size="
+                f"{max(1, network.batch_size // 2)}`"
+            ) from None
+        finally:
+            files.close()
+        return bad.reasons
 
-    def keep(block: _OnTheWay) -> None:
-        vectors, missing = block.arrived(), (~block.good).nonzero()[0]
-        vectors[missing] = 0
+    def _rows(self, block: _OnTheWay) -> NDArray[Any]:
+        """Descriptors of a block as they are kept; zero where the image could not be read."""
+        vectors = block.arrived()
+        vectors[~block.good] = 0
         if not np.isfinite(vectors).all():
             raise InputError(
                 "the network gives descriptors that are not finite numbers, so none is written; its weights are broken,"
                 " or `precision=32` is needed"
             )
-        rows = [block.start + int(at) for at in missing]
-        vectors = vectors if whitening is None else whitening(vectors)
-        store.write(block.start, vectors, {row: files.bad.reasons[row] for row in rows})
-        tell(len(vectors))
-
-    store.open()
-    try:
-        with (
-            tuned_for(device, threads=1) if describer.in_torch else one_torch_thread(),
-            blocks_ahead(files, [np.arange(*block) for block in blocks], device) as ahead_of_us,
-        ):
-            for read, loaded in ahead_of_us:
-                on_the_way.append(describer.send(read.part.start, loaded))
-                if len(on_the_way) > ahead:
-                    keep(on_the_way.popleft())
-            for block in on_the_way:
-                keep(block)
-    except torch.cuda.OutOfMemoryError:
-        raise InputError(
-            f"out of GPU memory with {describer.batch_size} images at once; pass `batch_size="
-            f"{max(1, describer.batch_size // 2)}`"
-        ) from None
-    finally:
-        files.close()
-        store.close()
-    return dict(files.bad.reasons)
+        return vectors if self.whitening is None else self.whitening(vectors)
 
 
 def blocks_left(count: int, size: int, done: list[tuple[int, int]] | None = None) -> list[tuple[int, int]]:
@@ -331,7 +321,7 @@ def made_on_nodes(
     longest: int = SPAN,
 ) -> Iterator[tuple[int, tuple[int, Any, dict[int, str]]]]:
     """What the nodes of a cluster make of these blocks of photos, as it is done: the number of the span, its first row,
-    what was made of it, and which of its photos are missing or broken, and why.
+    what was made of it, and which of its photos are missing or broken, and why, as this machine finds them.
 
     `worker(*made_with, cores)` is made on a node, and given the photos of a span; it returns the last two.
     """
@@ -340,9 +330,9 @@ def made_on_nodes(
     spans = spans_of(blocks, names, cluster.workers(gpu), longest)
     held = worker, made_with, cluster.cores_each(gpu)
     for number, (made, bad, node) in cluster.through(_OnNode, held, spans, gpu=gpu):
-        span = spans[number]
-        _refuse_readable(node, {span.photos[at]: why for at, why in bad.items()})
-        yield number, (span.start, made, bad)
+        start = spans[number].start
+        found = _found_here(node, [photos[start + at] for at in bad], list(bad.values()))
+        yield number, (start, made, dict(zip(bad, found, strict=True)))
 
 
 class _OnNode:
@@ -350,7 +340,10 @@ class _OnNode:
 
     def __init__(self, worker: Callable[..., Any], made_with: Sequence[Any], cores: int) -> None:
         torch.set_num_threads(max(1, cores))
-        self._work = worker(*made_with, cores)
+        try:
+            self._work = worker(*made_with, cores)
+        except InputError as error:  # a package that only this machine has, for example
+            raise InputError(f"node {platform.node()}: {error}") from None
 
     def __call__(self, span: Span) -> tuple[Any, dict[int, str], str]:
         try:
@@ -359,23 +352,23 @@ class _OnNode:
             raise InputError(f"node {platform.node()}: {error}; {RESUMES}") from None
 
 
-def _refuse_readable(node: str, bad: dict[str, str]) -> None:
-    """Raise where a node calls a photo missing or broken that this machine can read: it may have lost a folder, and
-    then it calls all of them so."""
+def _found_here(node: str, photos: Sequence[Path], reasons: Sequence[str]) -> list[str]:
+    """What this machine finds wrong with photos that a node calls missing or broken. Raise where it can read one: the
+    node may have lost a folder, and then it calls all of them so."""
 
-    def look(photo: str) -> None:
+    def look(at: int) -> str:
         try:
-            read_image(photo)
+            read_image(photos[at])
         except StorageError:
             raise
-        except InputError:
-            return
+        except InputError as error:
+            return str(error)
         raise StorageError(
-            f"node {node}: {bad[photo].partition(';')[0]}, and this machine can read it; fix that node, or take it out"
+            f"node {node}: {reasons[at].partition(';')[0]}, and this machine can read it; fix that node, or take it out"
             " of the cluster"
         )
 
-    in_threads(look, list(bad), AT_ONCE if any(map(is_address, bad)) else 1)
+    return in_threads(look, range(len(photos)), AT_ONCE if any(map(is_address, photos)) else 1)
 
 
 class _NodeDescriber:
@@ -384,13 +377,17 @@ class _NodeDescriber:
     def __init__(self, filling: Filling, images: int, cores: int) -> None:
         workers = readers(filling.asked.workers, filling.device, cores)
         asked = filling.asked.with_changes(workers=workers, on_bad_image="skip")  # who asks will look again
-        self._size = filling.size
-        self._filler = replace(filling, asked=asked, device=device_of_worker(filling.device)).begin(images)
+        self._filling = replace(filling, asked=asked, device=device_of_worker(filling.device))
+        self._network = self._filling.network(images)
 
     def __call__(self, photos: Sequence[str]) -> tuple[NDArray[Any], dict[int, str]]:
-        rows, blocks = _Gathered(), blocks_left(len(photos), self._size)
-        bad = self._filler.fill(PathList(photos), blocks, rows, lambda _: None)
-        return np.concatenate(rows.vectors), bad
+        rows, blocks = list[NDArray[Any]](), blocks_left(len(photos), self._filling.size)
+
+        def keep(start: int, vectors: NDArray[Any], bad: dict[int, str]) -> None:
+            rows.append(np.array(vectors))
+
+        bad = self._filling.fill(self._network, PathList(photos), blocks, keep, lambda _: None)
+        return np.concatenate(rows), bad
 
 
 def _fill_on_nodes(
@@ -398,39 +395,20 @@ def _fill_on_nodes(
     filling: Filling,
     places: Places,
     blocks: list[tuple[int, int]],
-    store: _Store,
+    write: Write,
     tell: Callable[[int], None],
 ) -> dict[int, str]:
     """Have these blocks described by the nodes of a cluster; the images that could not be read are returned."""
     made_with, gpu = (filling, len(places)), filling.device.startswith("cuda")
     found = BadImages(filling.asked.on_bad_image)
-    store.open()
-    try:
-        for _, (start, vectors, bad) in made_on_nodes(
-            cluster, _NodeDescriber, made_with, places.images, blocks, gpu=gpu
-        ):
-            here = {start + at: why for at, why in bad.items()}
-            for row, why in here.items():
-                found.add(row, InputError(why))
-            store.write(start, vectors, here)
-            tell(len(vectors))
-    finally:
-        store.close()
+    made = made_on_nodes(cluster, _NodeDescriber, made_with, places.images, blocks, gpu=gpu)
+    for _, (start, vectors, bad) in made:
+        here = {start + at: why for at, why in bad.items()}
+        for row, why in here.items():
+            found.add(row, InputError(why))
+        write(start, vectors, here)
+        tell(len(vectors))
     return found.reasons
-
-
-class _Gathered:
-    """Rows that a worker sends back, one block after the other."""
-
-    def __init__(self) -> None:
-        self.vectors: list[NDArray[Any]] = []
-
-    def open(self) -> None: ...
-
-    def write(self, start: int, vectors: NDArray[Any], bad: dict[int, str]) -> None:
-        self.vectors.append(np.array(vectors))
-
-    def close(self) -> None: ...
 
 
 # ---- the network ----
@@ -652,20 +630,16 @@ def _teller(
 # ---- where they go ----
 
 
-class _Rows(Protocol):
-    """Takes blocks of rows in any order."""
+class _Store(Protocol):
+    """Takes blocks of rows in any order while it is open; they become descriptors."""
+
+    def begin(self, places: Places) -> Begun: ...
 
     def open(self) -> None: ...
 
     def write(self, start: int, vectors: NDArray[Any], bad: dict[int, str]) -> None: ...
 
     def close(self) -> None: ...
-
-
-class _Store(_Rows, Protocol):
-    """Rows that become descriptors."""
-
-    def begin(self, places: Places) -> Begun: ...
 
     def finish(self, bad: dict[int, str]) -> None: ...
 
