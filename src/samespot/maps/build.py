@@ -24,9 +24,10 @@ import torch
 from numpy.typing import NDArray
 
 import samespot
-from samespot.cluster import RESUMES, Cluster, in_order, joined_cluster
+from samespot.cluster import Cluster, in_order, joined_cluster
 from samespot.devices import device_named, one_torch_thread, precision_name
 from samespot.errors import InputError
+from samespot.files import RESUMES
 from samespot.maps import folder as files
 from samespot.maps import own_model
 from samespot.maps.asking import calibrate

@@ -68,7 +68,7 @@ SCRATCH = re.compile(r"\..+\.(\d+\.partial|part-.*-\d+-[a-z0-9_]+(\.old)?)")
 # where a photo lies: number of the segment among those of the generation, and row in it; which source it is of
 ROW = np.dtype([("segment", "<i4"), ("row", "<i4"), ("source", "<i4"), ("key", "u1", (KEY,))])
 TRIES = 5  # to open the newest generation while others are being written
-AS_IT_WAS = f"the map is as it was; {RESUMES}"
+AS_IT_WAS = f"the map is as it was; fix that, and {RESUMES}"
 AGAIN = "copy the whole folder again, or index the photos into a new folder"
 
 

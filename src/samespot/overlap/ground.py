@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numba
@@ -22,12 +23,17 @@ _STRETCH = 64  # map images looked at together, to see which may share anything
 _MOST_CELLS = 2.0**60  # so that the number of any cell, and of its neighbours, is an int64
 
 
-def _threads(asked: int | None) -> int:
-    """How many threads to use: all there are, or as many as asked for if there are so many."""
+@contextmanager
+def kernel_threads(asked: int | None) -> Iterator[None]:
+    """Kernels use all threads there are, or as many as asked for if there are so many; as before afterwards."""
     if asked is not None and asked < 1:
         raise InputError(f"threads {asked}: give at least 1, or leave it out to use every core")
     there = numba.get_num_threads()
-    return there if asked is None else min(asked, there)
+    numba.set_num_threads(there if asked is None else min(asked, there))
+    try:
+        yield
+    finally:
+        numba.set_num_threads(there)
 
 
 def views(cameras: NDArray[np.float64], radius: float) -> NDArray[np.float64]:
@@ -85,9 +91,7 @@ def blocks_of_rows(
     )  # one compilation serves all
     # a little over half the reach, so that no pair exactly at the limit is more than two cells apart
     grid = _grid(queries, places, 0.5 * rule.metres * (1.0 + 1e-12))
-    before = numba.get_num_threads()
-    numba.set_num_threads(_threads(threads))
-    try:
+    with kernel_threads(threads):
         candidates = _count_candidates(queries, grid)
         start = 0
         while start < len(candidates):
@@ -99,8 +103,6 @@ def blocks_of_rows(
             start = stop
             if progress is not None:
                 progress("labelling", start, len(candidates))
-    finally:
-        numba.set_num_threads(before)
 
 
 def _grid(queries: NDArray[np.float64], places: NDArray[np.float64], cell: float) -> Grid:

@@ -17,7 +17,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
@@ -139,22 +138,11 @@ def _label_tile(job: tuple[Floats, Floats, Rows], rule: ground.PairRule) -> _Mad
 
 
 def _label_run(queries: Places, line: Line, seen: PackedSets, scene: Scene, occlusion: Occlusion) -> _Made:
-    with one_thread():
+    with ground.kernel_threads(1):  # a worker of a cluster has one core, and may see them all
         sets = visible_sets(scene, queries, occlusion, line=line)
         rows = list(similarity_rows(sets, seen, device="cpu"))
     counts, columns, similarity = (np.concatenate([row[i] for row in rows]) for i in (1, 2, 3))
     return counts.astype(np.int64), _pairs(columns, similarity)
-
-
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """Of numba: a worker of a cluster has one core, and may see them all."""
-    before = numba.get_num_threads()
-    numba.set_num_threads(1)
-    try:
-        yield
-    finally:
-        numba.set_num_threads(before)
 
 
 def _pairs(columns: NDArray[Any], similarity: NDArray[np.float32]) -> NDArray[Any]:

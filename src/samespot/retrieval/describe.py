@@ -24,7 +24,6 @@ from torch.nn import functional
 from samespot.cluster import (
     AHEAD,
     FARTHEST,
-    RESUMES,
     Cluster,
     joined_cluster,
     own_gpu,
@@ -41,6 +40,7 @@ from samespot.devices import (
     tuned_for,
 )
 from samespot.errors import InputError
+from samespot.files import RESUMES
 from samespot.images.listing import ImageList, Images, PathList
 from samespot.images.prefetch import blocks_ahead
 from samespot.images.preprocess import Normalise, at_all_sizes

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from samespot.cluster import RESUMES
 from samespot.errors import InputError
+from samespot.files import RESUMES
 from samespot.maps.engines.engine import recall_of
 from samespot.maps.engines.milvus import (
     EF_CONSTRUCTION,
