@@ -11,8 +11,8 @@ from samespot import cluster as cluster_module
 from samespot import storage
 from samespot.cluster import Alike, own_facts, sample_of
 from samespot.errors import InputError
-from samespot.images import sources
-from samespot.maps import build, looking
+from samespot.images import readers, sources
+from samespot.maps import build
 from samespot.maps.build import update_map
 from samespot.maps.options import MapOptions
 from samespot.matching.local_features import needed
@@ -65,7 +65,7 @@ def node(monkeypatch):
                 raise error
         return original(path)
 
-    for where in (sources, looking):
+    for where in (sources, readers):
         monkeypatch.setattr(where, "read_encoded", read)
     return lost
 
@@ -168,7 +168,7 @@ def test_what_a_node_has_lost_ends_the_work_and_the_rest_is_kept(
     assert str(said.value).count("the same command") == 1
     node.clear()
     read, original = [], sources.read_encoded
-    for where in (sources, looking):
+    for where in (sources, readers):
         monkeypatch.setattr(where, "read_encoded", lambda path: read.append(path.name) or original(path))
     work(net, places, tmp_path / "out")
     assert "000.png" not in read
