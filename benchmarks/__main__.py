@@ -25,6 +25,7 @@ QUICK = {
     "cluster": f"--backbone {TINY_NET} --photos 64 --size 96,128 --views 2000 --rows 20000",
     "training": "--tiny",
     "locate": "--tiny",
+    "start": "--rounds 1",
     "tracks": "--tiny",
     "reranking": "--queries 10 --top 50",
     "large_map": "--photos 1000",

@@ -22,6 +22,7 @@ from samespot.evaluation.run import evaluate
 from samespot.files import read_json
 from samespot.maps import build
 from samespot.maps.build import build_map
+from samespot.model.loading import load_model
 from samespot.model.network import PlaceNet
 from samespot.model.onnx_trunk import trunk_for
 from samespot.overlap import tiles
@@ -217,6 +218,17 @@ def test_whitened_descriptors_by_onnxruntime_are_the_same(nodes, net, places, tm
     assert found.meta == expected.meta
     assert found.meta["bad"]["7"].startswith(f"{near.root}/007.jpg: ")
     assert files_of(tmp_path / "many") == files_of(tmp_path / "one")
+
+
+def test_few_photos_in_torch_are_the_same_by_workers_of_one_core(nodes, places, one_thread):
+    """Torch has other kernels for one thread; this process may use several."""
+    lite = load_model("samespot-lite")
+    some = places.select([0, 1, 2, 3])
+    how = {"device": "cpu", "runtime": "torch"}
+    for threads in (2, 1):
+        torch.set_num_threads(threads)
+        one, many = describe(lite, some, **how), describe(lite, some, ray=nodes.address, **how)
+        np.testing.assert_array_equal(one.vectors, many.vectors)
 
 
 def test_a_stopped_describe_goes_on_and_a_bad_photo_ends_it_in_one_line(

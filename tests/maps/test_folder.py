@@ -364,7 +364,7 @@ def test_a_segment_that_cannot_be_read_just_now_is_kept(made, monkeypatch, numbe
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "open", failing)
-        refused = rf"\.safetensors: cannot be read \({said}\); the map is as it was; fix that .* resumes"
+        refused = rf"\.safetensors: cannot be read \({said}\); the map is as it was; fix that, .* resumes"
         with pytest.raises(InputError, match=refused):
             folder.photos_there(made)
         with pytest.raises(InputError, match=rf"map: cannot be read \({said}\); fix that"):

@@ -220,7 +220,7 @@ def test_parts_that_cannot_be_read_just_now_are_kept(alone, tmp_path, monkeypatc
     with monkeypatch.context() as patch:
         patch.setattr(np, "load", failing)
         with pytest.raises(
-            InputError, match=r"tiles: cannot be read \(Stale file handle\); fix that .* resumes"
+            InputError, match=r"tiles: cannot be read \(Stale file handle\); fix that, .* resumes"
         ):
             Sectors().label(places, places, out=tmp_path / "labels", ray="local")
     alone.jobs = 0

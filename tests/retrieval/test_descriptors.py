@@ -220,7 +220,7 @@ def test_what_cannot_be_read_just_now_is_kept(tmp_path, monkeypatch, number, nam
         patch.setattr("builtins.open", failing(open))
         for asked in ("stat", "read_text"):
             patch.setattr(Path, asked, failing(getattr(Path, asked)))
-        refused = rf"d: cannot be read \({os.strerror(number)}\); fix that .* resumes"
+        refused = rf"d: cannot be read \({os.strerror(number)}\); fix that, .* resumes"
         with pytest.raises(InputError, match=refused):
             writer.begin(places)
     assert writer.begin(places).done == [(0, 5)]

@@ -257,7 +257,7 @@ class Lacks:
 def test_a_package_that_a_node_lacks_is_named_with_the_node():
     words = r"^node \S+: verifying by aliked needs the package scm-lightgloo, which is not installed; `pip install"
     with pytest.raises(InputError, match=words):
-        module._OnNode(Lacks, (), 1)
+        module._OnNode(Lacks, (), 1, 1)
 
 
 def test_local_features_of_a_node_must_be_the_drivers(net, monkeypatch):
@@ -273,8 +273,8 @@ def test_local_features_of_a_node_must_be_the_drivers(net, monkeypatch):
         with pytest.raises(
             InputError, match=r"^node \S+: its local features are of another version of xfeat"
         ):
-            module._OnNode(build._NodeLooker, (*made_with, facts), 1)
-    module._OnNode(build._NodeLooker, (*made_with, {"name": "xfeat", "weights": "of the node"}), 1)
+            module._OnNode(build._NodeLooker, (*made_with, facts), 1, 1)
+    module._OnNode(build._NodeLooker, (*made_with, {"name": "xfeat", "weights": "of the node"}), 1, 1)
 
 
 def test_a_node_is_compared_once(monkeypatch, tmp_path):

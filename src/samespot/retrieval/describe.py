@@ -328,18 +328,27 @@ def made_on_nodes(
     names = [full_name(photo) for photo in photos]
     cluster.check(names)
     spans = spans_of(blocks, names, cluster.workers(gpu), longest)
-    held = worker, made_with, cluster.cores_each(gpu)
+    cores = cluster.cores_each(gpu)
+    held = worker, made_with, cores, torch_threads(cores, torch.get_num_threads())
     for number, (made, bad, node) in cluster.through(_OnNode, held, spans, gpu=gpu):
         start = spans[number].start
         found = _found_here(node, [photos[start + at] for at in bad], list(bad.values()))
         yield number, (start, made, dict(zip(bad, found, strict=True)))
 
 
+def torch_threads(cores: int, of_driver: int) -> int:
+    """Of a worker: as many as its cores. But torch has other kernels for a single thread, which round differently (for
+    filters of 1 × 1 and fewer than 16 photos), so a worker has one if the driver has one, and else at least two."""
+    return 1 if of_driver == 1 else max(2, cores)
+
+
 class _OnNode:
     """On a node: a worker that says where it is."""
 
-    def __init__(self, worker: Callable[..., Any], made_with: Sequence[Any], cores: int) -> None:
-        torch.set_num_threads(max(1, cores))
+    def __init__(
+        self, worker: Callable[..., Any], made_with: Sequence[Any], cores: int, threads: int
+    ) -> None:
+        torch.set_num_threads(threads)
         try:
             self._work = worker(*made_with, cores)
         except InputError as error:  # a package that only this machine has, for example
