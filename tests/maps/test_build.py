@@ -725,7 +725,7 @@ def test_a_photo_that_is_there_and_was_not_found_is_not_left_out(street, tmp_pat
         return [*seen[:-1], MissingPhotoError("cannot read the image (No such file or directory)")]
 
     monkeypatch.setattr(build.PhotoLooker, "_made", lost)
-    with pytest.raises(InputError, match=r"004\.jpg: is there, and was not found; check the disk"):
+    with pytest.raises(InputError, match=r"004\.jpg: exists here but was not found; check the disk"):
         made(street(5), tmp_path / "map", net)
 
 

@@ -539,7 +539,7 @@ def _refuse_vanished(contents: Contents, photo: Path) -> None:
         return
     if os.path.exists(photo):
         raise StorageError(
-            f"{photo}: is there, and was not found; check the disk, or what is mounted on the nodes"
+            f"{photo}: exists here but was not found; check the disk, or the mounts of the nodes"
         )
     if not any(map(os.path.exists, beside)):
         raise StorageError(
