@@ -15,6 +15,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout
@@ -280,6 +281,7 @@ class Cluster:
 
     def __init__(self, ray: Any, tell: Progress = silent) -> None:
         self._ray, self._tell = ray, tell
+        self._seen, self._seen_until = list[tuple[int, int]](), 0.0  # nodes, and until when that holds
         self._samples: dict[str, str] = {}  # photos that every node must see, and their sizes
 
     @property
@@ -401,9 +403,12 @@ class Cluster:
         return any(there >= cores and gpus >= gpu for there, gpus in self._nodes())
 
     def _nodes(self) -> list[tuple[int, int]]:
-        """Cores and GPUs of each node."""
-        there = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
-        return [(int(one.get("CPU", 0)), int(one.get("GPU", 0))) for one in there]
+        """Cores and GPUs of each node, as they were a moment ago: in a large cluster it takes long to ask."""
+        if time.monotonic() >= self._seen_until:
+            there = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
+            self._seen = [(int(one.get("CPU", 0)), int(one.get("GPU", 0))) for one in there]
+            self._seen_until = time.monotonic() + GLANCE / 2
+        return self._seen
 
 
 def in_order(done: Iterator[tuple[int, Any]]) -> Iterator[Any]:
