@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 import torch
 
+import samespot
 from samespot import InputError, Whitening, recall_at_k, search
-from samespot.arrays import as_array
+from samespot.arrays import as_array, read_only
+from samespot.overlap import sector
+from samespot.retrieval import search as searching
 
 RNG = np.random.default_rng(0)
 PLACES = RNG.normal(size=(20, 6)).astype(np.float32)
@@ -58,3 +61,17 @@ def test_what_is_no_array_is_told(queries, said):
     with pytest.raises(InputError) as error:
         search(queries, PLACES, 1, device="cpu")
     assert said in str(error.value)
+
+
+def test_kernels_are_compiled_once_for_arrays_that_can_be_written_and_those_that_cannot(tmp_path):
+    np.save(tmp_path / "map.npy", PLACES)
+    on_disk = np.load(tmp_path / "map.npy", mmap_mode="r")
+    assert np.shares_memory(read_only(on_disk), on_disk)
+    before = {kernel: len(kernel.signatures) for kernel in (searching.offer, searching._squared_lengths)}
+    for places in (PLACES, on_disk):
+        for queries in (QUERIES, on_disk[:5]):
+            search(queries, places, 3, device="cpu", engine="numpy")
+    assert all(len(kernel.signatures) <= before[kernel] + 1 for kernel in before)
+    for poses in (np.zeros(3), np.zeros((4, 3)), on_disk[:, :3].astype(float)):
+        samespot.sector_overlap(poses, np.zeros(3), theta=np.array([90.0]))
+    assert len(sector._pairs_kernel.signatures) == 1

@@ -10,6 +10,14 @@ from numpy.typing import NDArray
 from samespot.errors import InputError
 
 
+def read_only(values: Any) -> NDArray[Any]:
+    """A view that nobody can write to, in C order. To numba, arrays that can be written to and those that cannot, such
+    as memory maps, are two types, and a kernel is compiled for each: one that only reads is given such views."""
+    view = np.ascontiguousarray(values).view()
+    view.flags.writeable = False
+    return view
+
+
 def as_array(values: Any, what: str) -> NDArray[Any]:
     """A numpy array of anything like one; of a tensor without a copy. what: named where it is none."""
     if hasattr(values, "detach"):  # a tensor of torch

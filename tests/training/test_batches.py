@@ -224,7 +224,9 @@ def test_several_sets_in_proportion_and_never_across(graded_set, self_set):
 def test_labels_stay_on_disk(graded_set, tmp_path):
     opened = graded_set.labels.save(tmp_path / "labels")
     batches = Batches([LabelledSet(graded_set.queries, graded_set.places, opened)], "A", 64)
-    assert all(isinstance(array.base, np.memmap) for array in batches._views[0].arrays[:3])
+    held = opened.indptr, opened.columns, opened.similarity
+    assert all(isinstance(array, np.memmap) for array in held)
+    assert all(map(np.shares_memory, batches._views[0].arrays, held))
     np.testing.assert_array_equal(batches(3).matches, Batches([graded_set], "A", 64)(3).matches)
 
 

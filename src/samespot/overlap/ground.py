@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import NDArray
 
+from samespot.arrays import read_only
 from samespot.errors import InputError
 from samespot.overlap.labels import Block
 from samespot.overlap.sector import NUMBERS, RUN, may_share, put_sectors, sector_shares
@@ -85,10 +86,7 @@ def blocks_of_rows(
 ) -> Iterator[Block]:
     """Blocks of label rows, in order, for queries and places (3 or 9, n) as in `Grid`. Only pairs in neighbouring
     cells of a grid are looked at."""
-    queries, places = (
-        np.ascontiguousarray(queries),
-        np.ascontiguousarray(places),
-    )  # one compilation serves all
+    queries, places = read_only(queries), read_only(places)
     # a little over half the reach, so that no pair exactly at the limit is more than two cells apart
     grid = _grid(queries, places, 0.5 * rule.metres * (1.0 + 1e-12))
     with kernel_threads(threads):

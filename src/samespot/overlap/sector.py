@@ -19,6 +19,7 @@ import numpy as np
 from numba import njit, prange
 from numpy.typing import ArrayLike, NDArray
 
+from samespot.arrays import read_only
 from samespot.errors import InputError
 from samespot.options import check_choice
 from samespot.overlap.angles import HALF_PI, PI, TWO_PI, angle_of, cos_sin_of_degrees, less_sine, wrapped
@@ -65,10 +66,10 @@ def sector_overlap(
             f"a {first.shape}, b {second.shape}, theta and radius do not broadcast: {error}"
         ) from error
     # Every operand is laid out flat, one pair after the other: all eastings, all northings, all headings.
-    pose_a = np.ascontiguousarray(np.broadcast_to(first, (*shape, 3)).reshape(-1, 3).T)
-    pose_b = np.ascontiguousarray(np.broadcast_to(second, (*shape, 3)).reshape(-1, 3).T)
+    pose_a = read_only(np.broadcast_to(first, (*shape, 3)).reshape(-1, 3).T)
+    pose_b = read_only(np.broadcast_to(second, (*shape, 3)).reshape(-1, 3).T)
     theta_1, theta_2, radius_1, radius_2 = (
-        np.ascontiguousarray(np.broadcast_to(x, shape).ravel()) for x in (*angles, *radii)
+        read_only(np.broadcast_to(x, shape).ravel()) for x in (*angles, *radii)
     )
     shares = _pairs_kernel(pose_a, theta_1, radius_1, pose_b, theta_2, radius_2, measure == "iou")
     return shares.reshape(shape)  # type: ignore[no-any-return]

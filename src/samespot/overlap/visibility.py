@@ -11,6 +11,7 @@ from numba import njit, prange, types
 from numba.extending import intrinsic
 from numpy.typing import ArrayLike, NDArray
 
+from samespot.arrays import read_only
 from samespot.errors import InputError
 from samespot.overlap.cloud import neighbours_together, point_spacing
 from samespot.places.camera import Camera
@@ -143,7 +144,7 @@ def visible_points(
     counts = np.zeros(len(centre), dtype=np.int64)
     for start in range(0, len(centre), CAMERAS_AT_ONCE):
         rows = slice(start, min(start + CAMERAS_AT_ONCE, len(centre)))
-        view = (line.columns, centre[rows], rotation[rows], intrinsics[rows])
+        view = (read_only(line.columns), centre[rows], rotation[rows], intrinsics[rows])
         surface, sizes = _surfaces(depth, rows, view, near, spacing, cell)
         hide = unknown_depth == "hidden"
         _see(*view, near, far, surface, sizes, float(tolerance), hide, words[rows], counts[rows])

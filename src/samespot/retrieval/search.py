@@ -20,7 +20,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from samespot.arrays import as_array
+from samespot.arrays import as_array, read_only
 from samespot.errors import InputError
 from samespot.options import check_choice
 from samespot.progress import Progress
@@ -215,7 +215,7 @@ def _scan_block(scan: Scan, asked: Block, places: Vectors, held: slice, first: i
         return False
     which, settled = np.arange(len(asked.numbers)), True
     for scores, rows, size, largest in lists:
-        listed = raw[rows.ravel()].astype(np.float32)
+        listed = read_only(raw[rows.ravel()].astype(np.float32))
         squares = np.full(1, largest, dtype=np.float32)
         block = Block(held, first + held.start + rows.ravel(), listed, listed, squares)
         places_listed = np.arange(rows.size).reshape(rows.shape)
@@ -252,7 +252,7 @@ def read_block(
     values: Vectors = np.ascontiguousarray(vectors[part], dtype=exact)
     with np.errstate(over="ignore", invalid="ignore"):
         single = values.astype(np.float32, copy=False)
-        squares = _squared_lengths(single)
+        squares = _squared_lengths(read_only(single))
     part = slice(first + part.start, first + part.stop)
     bad = np.flatnonzero(~np.isfinite(squares))
     if len(bad):
@@ -268,7 +268,7 @@ def read_block(
         kept[zero] = False
         numbers, values, squares = numbers[kept], values[kept], squares[kept]
         single = values.astype(np.float32, copy=False)
-    return Block(part, numbers, values, single, squares)
+    return Block(part, numbers, read_only(values), single, squares)
 
 
 @njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})

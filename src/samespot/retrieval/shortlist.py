@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from samespot.arrays import read_only
 from samespot.retrieval.search import Block, offer, read_block, score_error, search
 
 Rows = NDArray[np.int64]
@@ -81,7 +82,7 @@ def reranked(asked: Block, vectors: NDArray[Any], listed: Rows, k: int) -> tuple
     numbers = np.unique(listed[listed >= 0])
     values = np.asarray(vectors[numbers], dtype=np.float32)
     kept = values.any(axis=1)  # an all-zero row is no image
-    numbers, values = numbers[kept], values[kept]
+    numbers, values = numbers[kept], read_only(values[kept])
     squares = np.full((len(listed), k), np.inf)
     rows = np.full((len(listed), k), -1, dtype=np.int64)
     positions = np.minimum(np.searchsorted(numbers, listed), max(len(numbers) - 1, 0))

@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from samespot.arrays import read_only
 from samespot.errors import InputError
 from samespot.images.listing import ImageList
 from samespot.overlap.classes import POSITIVE
@@ -296,13 +297,11 @@ class View:
         skipped = skipped if skipped.any() else np.zeros(0, dtype=bool)
         self.skipped = skipped  # (map,) or (0,) where none is
         self.arrays: Any = (
-            np.asarray(labels.indptr),
-            np.asarray(labels.columns),
-            np.asarray(labels.similarity),
+            *map(read_only, (labels.indptr, labels.columns, labels.similarity)),
             labels.shape[1],
             one.same_table,
-            skipped,
-            *one.seconds(apart),
+            read_only(skipped),
+            *map(read_only, one.seconds(apart)),
             apart,
         )
         allowed = np.ones(len(one.queries), dtype=bool) if panoramas else ~one.queries.panoramas

@@ -9,6 +9,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from samespot.arrays import read_only
 from samespot.overlap.rules import Within, rule_of
 from samespot.training.sets import LabelledSet
 
@@ -64,7 +65,7 @@ def _rule(one: LabelledSet, graded: bool) -> Matrix:
 class _Stored:
     def __init__(self, one: LabelledSet) -> None:
         labels = one.labels
-        self._arrays: Any = tuple(np.asarray(a) for a in (labels.indptr, labels.columns, labels.similarity))
+        self._arrays: Any = tuple(map(read_only, (labels.indptr, labels.columns, labels.similarity)))
         self._same_table = one.same_table
 
     def __call__(self, queries: NDArray[np.int64], matches: NDArray[np.int64]) -> NDArray[np.float32]:
