@@ -1,7 +1,8 @@
-"""Arrays as people have them: numpy's, memory maps, lists, tensors of torch. No torch in here."""
+"""Arrays as people have them: numpy's, memory maps, lists, tensors of torch; and our own in files. No torch in here."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,3 +26,14 @@ def as_array(values: Any, what: str) -> NDArray[Any]:
         raise InputError(
             f"{what}: rows of different lengths; give a numpy array or a tensor of torch"
         ) from None
+
+
+def mapped_npy(path: Path) -> np.memmap[Any, Any] | None:
+    """The array in a .npy file, mapped into memory; None where that is not a whole file of one. What the disk refuses
+    says nothing of the file, and stays an `OSError`."""
+    try:  # not by `np.load`, which takes other kinds of files, too, and offers to unpickle them
+        return np.lib.format.open_memmap(path, mode="r")
+    except OSError:
+        raise
+    except Exception:  # a broken header makes numpy raise anything
+        return None
