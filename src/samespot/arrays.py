@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,3 +39,17 @@ def mapped_npy(path: Path) -> np.memmap[Any, Any] | None:
         raise
     except Exception:  # a broken header makes numpy raise anything
         return None
+
+
+def as_safetensors(arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str] | None = None) -> bytes:
+    """A file of safetensors, of the same bytes each time: the library writes metadata in an order of chance."""
+    from safetensors.numpy import save
+
+    content = save(dict(arrays), None if about is None else dict(about))
+    if about is None:
+        return content
+    start = 8 + int.from_bytes(content[:8], "little")
+    header = {**json.loads(content[8:start]), "__metadata__": dict(sorted(about.items()))}
+    words = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    words += b" " * (-len(words) % 8)  # what follows is aligned
+    return len(words).to_bytes(8, "little") + words + content[start:]
