@@ -53,10 +53,13 @@ class Points:
         """(n, 3) in the coordinates of the camera of this photo."""
         return self._xyz[self._starts[row] : self._starts[row + 1]]
 
+    @cached_property
+    def keys(self) -> NDArray[np.uint8]:
+        return np.asarray(np.load(self.folder / KEYS, allow_pickle=False))
+
     def kept(self) -> dict[bytes, int]:
         """By key, the row."""
-        keys = np.load(self.folder / KEYS, allow_pickle=False)
-        return {key.tobytes(): row for row, key in enumerate(keys)}
+        return {key.tobytes(): row for row, key in enumerate(self.keys)}
 
 
 def kind_for(asked: Geometry, places: Places, verified: bool) -> tuple[Kind | None, str]:
@@ -105,10 +108,12 @@ def write_points(
     roots: Sequence[Path],
     keypoints: Callable[[int], Keypoints | None],
     match: Callable[[Keypoints, Keypoints], NDArray[np.int64]],
+    matcher: str,
     old: Points | None,
     tell: Progress,
 ) -> dict[str, Any]:
-    """Write the points of all photos into the folder; what meta.json says of them. roots: of each photo's source."""
+    """Write the points of all photos into the folder; what meta.json says of them. roots: of each photo's source.
+    matcher: all that `match` depends on. old: the points of the map before."""
     lengths = [0 if (seen := keypoints(row)) is None else len(seen) for row in range(len(places))]
     starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
     np.save(here / STARTS, starts, allow_pickle=False)
@@ -116,7 +121,7 @@ def write_points(
     made = (
         _by_depth(places, roots, keypoints, keys, old, tell)
         if kind == "depth"
-        else _by_poses(places, keypoints, match, tell)
+        else _by_poses(places, keypoints, match, matcher, keys, old, tell)
     )
     known = _written(here / POINTS, lengths, made)
     np.save(here / KEYS, keys, allow_pickle=False)
@@ -155,9 +160,13 @@ def _by_poses(
     places: Places,
     keypoints: Callable[[int], Keypoints | None],
     match: Callable[[Keypoints, Keypoints], NDArray[np.int64]],
+    matcher: str,
+    keys: NDArray[np.uint8],
+    old: Points | None,
     tell: Progress,
 ) -> Iterator[_Made]:
-    """By photos that show the same things; all keypoints are held in memory meanwhile."""
+    """By photos that show the same things; all keypoints are held in memory meanwhile. `keys` are filled in: of each
+    photo that of them all, since its points come from all."""
     from samespot.poses.triangulation import triangulated
 
     rows, seen, cameras = list[int](), list[Keypoints](), list[Camera]()
@@ -169,6 +178,13 @@ def _by_poses(
             seen.append(one)
             cameras.append(camera)
     poses = places.centres[rows], places.quaternions[rows]
+    digest = hashlib.blake2b(f"{matcher} {rows} {cameras}".encode(), digest_size=KEY)
+    for values in (*poses, *(part for one in seen for part in (one.xy, one.descriptors))):
+        digest.update(np.ascontiguousarray(values).tobytes())
+    keys[rows] = np.frombuffer(digest.digest(), np.uint8)
+    if old is not None and rows and rows[-1] < len(old.keys) and (old.keys[rows] == keys[rows]).all():
+        yield from ((row, np.array(old(row))) for row in rows)
+        return
     yield from zip(rows, triangulated(*poses, seen, cameras, match, tell), strict=True)
 
 
