@@ -41,6 +41,14 @@ def mapped_npy(path: Path) -> np.memmap[Any, Any] | None:
         return None
 
 
+def read_npy(path: Path, advice: str) -> np.memmap[Any, Any]:
+    """The same; one line with `advice` where the file is not whole."""
+    array = mapped_npy(path)
+    if array is None:
+        raise InputError(f"{path}: is damaged; {advice}")
+    return array
+
+
 def as_safetensors(arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str] | None = None) -> bytes:
     """A file of safetensors, of the same bytes each time: the library writes metadata in an order of chance."""
     from safetensors.numpy import save

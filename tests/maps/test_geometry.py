@@ -26,7 +26,7 @@ def test_photos_without_points_have_nan(tmp_path, monkeypatch, rows):
     told = write_points("triangulate", tmp_path, places, [], keypoints, None, "", None, silent)
     total = sum(lengths[row] for row in rows)
     assert told == {"kind": "triangulate", "photos": sum(lengths[row] > 0 for row in rows), "points": total}
-    points = Points(tmp_path)
+    points = Points.open(tmp_path, "index again")
     for row, length in enumerate(lengths):
         np.testing.assert_array_equal(points(row), made.get(row, np.full((length, 3), np.nan)))
     assert np.load(tmp_path / POINTS).dtype == np.float32

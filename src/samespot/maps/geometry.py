@@ -13,13 +13,13 @@ import hashlib
 import importlib.util
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from samespot.arrays import read_npy
 from samespot.errors import InputError
 from samespot.maps.options import Geometry
 from samespot.matching.keypoints import Keypoints
@@ -37,25 +37,31 @@ _Made = tuple[int, NDArray[np.float32]]  # row of a photo, and its points
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """Keypoints of a map in three dimensions, mapped into memory."""
+    """Keypoints of a map in three dimensions, mapped into memory; see the head of this module."""
 
-    folder: Path
+    xyz: NDArray[np.float32]
+    starts: NDArray[np.int64]
+    keys: NDArray[np.uint8]
 
-    @cached_property
-    def _starts(self) -> NDArray[np.int64]:
-        return np.asarray(np.load(self.folder / STARTS, allow_pickle=False))
-
-    @cached_property
-    def _xyz(self) -> NDArray[np.float32]:
-        return np.asarray(np.load(self.folder / POINTS, mmap_mode="r", allow_pickle=False))
+    @classmethod
+    def open(cls, folder: Path, advice: str) -> Points:
+        """advice: what to do where a file is damaged."""
+        points = cls(*(np.asarray(read_npy(folder / name, advice)) for name in (POINTS, STARTS, KEYS)))
+        for name, array, kind, shape in (
+            (POINTS, points.xyz, np.float32, (3,)),
+            (STARTS, points.starts, np.int64, ()),
+            (KEYS, points.keys, np.uint8, (KEY,)),
+        ):
+            if array.dtype != kind or array.ndim != len(shape) + 1 or array.shape[1:] != shape:
+                raise InputError(f"{folder / name}: is damaged; {advice}")
+        lengths, ends = np.diff(points.starts), points.starts[[0, -1]].tolist() if len(points.starts) else []
+        if len(lengths) != len(points.keys) or ends != [0, len(points.xyz)] or (lengths < 0).any():
+            raise InputError(f"{folder / STARTS}: is damaged; {advice}")
+        return points
 
     def __call__(self, row: int) -> NDArray[np.float32]:
         """(n, 3) in the coordinates of the camera of this photo."""
-        return self._xyz[self._starts[row] : self._starts[row + 1]]
-
-    @cached_property
-    def keys(self) -> NDArray[np.uint8]:
-        return np.asarray(np.load(self.folder / KEYS, allow_pickle=False))
+        return self.xyz[self.starts[row] : self.starts[row + 1]]
 
     def kept(self) -> dict[bytes, int]:
         """By key, the row."""
