@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 
 import samespot
 from samespot import InputError, Whitening, recall_at_k, search
-from samespot.arrays import as_array, read_only
+from samespot.arrays import as_array, as_safetensors, read_only
 from samespot.overlap import sector
 from samespot.retrieval import search as searching
+from tests import warm
 
 RNG = np.random.default_rng(0)
 PLACES = RNG.normal(size=(20, 6)).astype(np.float32)
@@ -75,3 +77,23 @@ def test_kernels_are_compiled_once_for_arrays_that_can_be_written_and_those_that
     for poses in (np.zeros(3), np.zeros((4, 3)), on_disk[:, :3].astype(float)):
         samespot.sector_overlap(poses, np.zeros(3), theta=np.array([90.0]))
     assert len(sector._pairs_kernel.signatures) == 1
+
+
+WRITTEN = """
+import sys
+import numpy as np
+from samespot.arrays import as_safetensors
+arrays = {"b": np.arange(3, dtype=np.uint8), "a": np.ones((2, 2))}
+sys.stdout.write(as_safetensors(arrays, {word: f'"{word}" ÿ' for word in "whitening"}).hex())
+"""
+
+
+def test_files_of_safetensors_are_the_same_in_every_byte(tmp_path):
+    first, second = (warm.run(["-c", WRITTEN]).stdout for _ in range(2))
+    assert first == second
+    (tmp_path / "a.safetensors").write_bytes(bytes.fromhex(first))
+    with safe_open(tmp_path / "a.safetensors", "numpy") as file:
+        assert file.metadata() == {word: f'"{word}" ÿ' for word in "whitening"}
+        np.testing.assert_array_equal(file.get_tensor("a"), np.ones((2, 2)))
+        np.testing.assert_array_equal(file.get_tensor("b"), [0, 1, 2])
+    assert as_safetensors({"a": PLACES}) == as_safetensors({"a": PLACES})

@@ -16,6 +16,7 @@ ORDER = (
         "progress",
         "cores",
         "files",
+        "signals",
         "options",
         "devices",
         "memory",

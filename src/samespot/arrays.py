@@ -1,7 +1,10 @@
-"""Arrays as people have them: numpy's, memory maps, lists, tensors of torch. No torch in here."""
+"""Arrays as people have them: numpy's, memory maps, lists, tensors of torch; and our own in files. No torch in here."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -33,3 +36,36 @@ def as_array(values: Any, what: str) -> NDArray[Any]:
         raise InputError(
             f"{what}: rows of different lengths; give a numpy array or a tensor of torch"
         ) from None
+
+
+def mapped_npy(path: Path) -> np.memmap[Any, Any] | None:
+    """The array in a .npy file, mapped into memory; None where that is not a whole file of one. What the disk refuses
+    says nothing of the file, and stays an `OSError`."""
+    try:  # not by `np.load`, which takes other kinds of files, too, and offers to unpickle them
+        return np.lib.format.open_memmap(path, mode="r")
+    except OSError:
+        raise
+    except Exception:  # a broken header makes numpy raise anything
+        return None
+
+
+def read_npy(path: Path, advice: str) -> np.memmap[Any, Any]:
+    """The same; one line with `advice` where the file is not whole."""
+    array = mapped_npy(path)
+    if array is None:
+        raise InputError(f"{path}: is damaged; {advice}")
+    return array
+
+
+def as_safetensors(arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str] | None = None) -> bytes:
+    """A file of safetensors, of the same bytes each time: the library writes metadata in an order of chance."""
+    from safetensors.numpy import save
+
+    content = save(dict(arrays), None if about is None else dict(about))
+    if about is None:
+        return content
+    start = 8 + int.from_bytes(content[:8], "little")
+    header = {**json.loads(content[8:start]), "__metadata__": dict(sorted(about.items()))}
+    words = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
+    words += b" " * (-len(words) % 8)  # what follows is aligned
+    return len(words).to_bytes(8, "little") + words + content[start:]

@@ -11,10 +11,8 @@ import hashlib
 import os
 import platform
 import re
-import signal
 import socket
 import sys
-import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,6 +28,7 @@ from samespot.errors import InputError
 from samespot.files import RESUMES
 from samespot.options import Options, option
 from samespot.progress import Progress, silent
+from samespot.signals import signals_kept
 from samespot.storage import AT_ONCE, full_name, in_threads, is_address, shown, state_of, states_of
 
 RETRIES = 5  # of work whose worker or node died; more deaths than that are the work's own doing
@@ -169,19 +168,6 @@ def _places(address: str, here: str) -> set[tuple[Any, ...]]:
         return {found[4][:2] for found in socket.getaddrinfo(host, int(port), type=socket.SOCK_STREAM)}
     except (OSError, OverflowError, ValueError):
         return set()
-
-
-@contextmanager
-def signals_kept() -> Iterator[None]:
-    """Ray takes SIGTERM for itself and keeps it; afterwards it is as before."""
-    if threading.current_thread() is not threading.main_thread():  # where nobody can set it
-        yield
-        return
-    before = signal.getsignal(signal.SIGTERM)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before if before is not None else signal.SIG_DFL)
 
 
 def _join(ray: Any, asked: str) -> None:

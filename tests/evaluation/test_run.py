@@ -2,6 +2,7 @@
 
 import copy
 import json
+import os
 
 import numpy as np
 import pandas as pd
@@ -255,3 +256,18 @@ def test_an_older_run_is_known_by_its_tables(net, street, tmp_path):
         assert "all 4 queries and all 4 map images" in " ".join(notes)
     (tmp_path / "run" / "config.json").write_text('{"sets": 7}')
     assert not any("trained on" in note for note in evaluate(model, map=places, queries=queries).notes)
+
+
+def test_photos_that_were_replaced_are_described_again(net, tmp_path):
+    """Under their old names; the figures of before would be of other photos."""
+    places = table(tmp_path, "map", [0, 1, 2, 3], [0, 100, 200, 300])
+    queries = table(tmp_path, "queries", [0, 1, 2, 3], [5, 105, 205, 305])
+    asked = {"map": places, "queries": queries, "out": tmp_path / "e"}
+    assert evaluate(net, **asked).metrics["R@1"].value == 1.0
+    first, second = queries.images[:2]
+    first.rename(tmp_path / "aside.png")
+    second.rename(first)
+    (tmp_path / "aside.png").rename(second)
+    for path in (first, second):
+        os.utime(path, ns=(1, path.stat().st_mtime_ns + 1))
+    assert evaluate(net, **asked).metrics["R@1"].value == 0.5

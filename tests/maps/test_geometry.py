@@ -23,10 +23,10 @@ def test_photos_without_points_have_nan(tmp_path, monkeypatch, rows):
     places, keypoints = photos(tmp_path, lengths := [2, 3, 0, 1])
     made = {row: np.full((lengths[row], 3), row, np.float32) for row in rows}
     monkeypatch.setattr(geometry, "_by_poses", lambda *_: iter(made.items()))
-    told = write_points("triangulate", tmp_path, places, [], keypoints, None, None, silent)
+    told = write_points("triangulate", tmp_path, places, [], keypoints, None, "", None, silent)
     total = sum(lengths[row] for row in rows)
     assert told == {"kind": "triangulate", "photos": sum(lengths[row] > 0 for row in rows), "points": total}
-    points = Points(tmp_path)
+    points = Points.open(tmp_path, "index again")
     for row, length in enumerate(lengths):
         np.testing.assert_array_equal(points(row), made.get(row, np.full((length, 3), np.nan)))
     assert np.load(tmp_path / POINTS).dtype == np.float32
@@ -43,7 +43,7 @@ def test_no_more_of_the_file_is_there_than_was_written(tmp_path, monkeypatch):
             yield row, np.zeros((100_000, 3), np.float32)
 
     monkeypatch.setattr(geometry, "_by_poses", made)
-    write_points("triangulate", tmp_path, places, [], keypoints, None, None, silent)
+    write_points("triangulate", tmp_path, places, [], keypoints, None, "", None, silent)
     photo = 100_000 * 3 * 4
     assert [size // photo for size in sizes] == [0, 1, 2]
     assert (tmp_path / POINTS).stat().st_size == 128 + 3 * photo

@@ -206,6 +206,47 @@ def test_without_depth_keypoints_are_triangulated(town, build):
     assert there.meta["geometry"]["kind"] == "triangulate"
 
 
+def test_only_what_rests_on_a_change_is_made_again(town, build, monkeypatch):
+    """Another engine needs no new points and no new whitening, other dims no new points."""
+    pytest.importorskip("pycolmap", reason="needs samespot[pose]")
+    from samespot.maps import build as module
+    from samespot.poses import triangulation
+
+    made = []
+
+    def counted(where, name):
+        whole = getattr(where, name)
+        monkeypatch.setattr(where, name, lambda *given: made.append(name) or whole(*given))
+
+    folder, places, _ = town
+    table = places.table.drop(columns="depth").iloc[:12]
+    out, wide = folder / "parts", {"dims": 16, "geometry": "triangulate"}
+    first = build(Places(places.root, table), out=out, **wide).generation
+    counted(triangulation, "triangulated")
+    counted(module, "whitening_for")
+    again = update_map(None, out, engine="hnsw").generation
+    assert made == []
+    for row in range(len(table)):
+        np.testing.assert_array_equal(again.points(row), first.points(row))
+    np.testing.assert_array_equal(again.vectors, first.vectors)
+    assert again.whitening.digest() == first.whitening.digest()
+    without = update_map(Places(places.root, table), out, geometry="none").generation
+    assert without.meta["engine"] == again.meta["engine"]
+    assert made == []
+    update_map(Places(places.root, table), out, geometry="triangulate")
+    assert made == ["triangulated"]
+    made.clear()
+    assert again.meta["calibrated"]["generation"] == 1
+    moved = update_map(Places(places.root, table.assign(tz=table["tz"] + 0.1)), out).generation
+    assert moved.meta["calibrated"]["generation"] == moved.number  # what it learned of poses is of others
+    assert made == ["whitening_for", "triangulated"]
+    made.clear()
+    update_map(Places(places.root, table.iloc[:11]), out)
+    assert made == ["whitening_for", "triangulated"]
+    update_map(None, out, engine="exact", dims=8)
+    assert made == ["whitening_for", "triangulated", "whitening_for"]
+
+
 @pytest.mark.parametrize(
     ("gone", "options", "why"),
     [

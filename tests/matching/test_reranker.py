@@ -1,6 +1,7 @@
 """Which row ends up where, and that photos are looked at once."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -123,6 +124,15 @@ def test_features_of_another_model_are_not_used(tables, tmp_path):
     store.features(by, tables[1], "map")
     assert by.seen == 20
     assert json.loads((tmp_path / "kept" / "map" / "meta.json").read_text())["model"] == "crimson"
+
+
+def test_photos_that_changed_are_looked_at_again(tables, tmp_path):
+    store, by = FeatureStore(tmp_path / "kept"), Brightness()
+    store.features(by, tables[1], "map")
+    Image.new("RGB", (4, 4), (99, 0, 0)).save(tables[1].images[3])
+    os.utime(tables[1].images[3], (1, 1))
+    assert store.features(by, tables[1], "map")[:, 0].tolist() == [0, 10, 20, 99, 40, 50, 60, 70, 80, 90]
+    assert by.seen == 10 + by.batch_size
 
 
 def test_a_stopped_run_goes_on(tables, tmp_path):

@@ -218,7 +218,7 @@ def test_parts_that_cannot_be_read_just_now_are_kept(alone, tmp_path, monkeypatc
         raise OSError(errno.ESTALE, "Stale file handle")
 
     with monkeypatch.context() as patch:
-        patch.setattr(np, "load", failing)
+        patch.setattr(tiles, "read_npy", failing)
         with pytest.raises(
             InputError, match=r"tiles: cannot be read \(Stale file handle\); fix that, .* resumes"
         ):

@@ -1,5 +1,8 @@
 """Keypoints in space, from photos of known pose that show the same things."""
 
+import os
+import signal
+
 import numpy as np
 import pytest
 
@@ -8,6 +11,7 @@ from samespot.places.camera import Camera
 from samespot.places.pose import quaternions
 from samespot.poses.triangulation import neighbours, triangulated
 from samespot.progress import silent
+from tests import warm
 
 pytest.importorskip("pycolmap", reason="needs samespot[pose]")
 CAMERA = Camera.of_focal(640, 480, 500.0)
@@ -51,3 +55,19 @@ def test_nothing_is_known_from_one_spot():
 def test_photos_that_look_another_way_are_not_neighbours():
     turned = np.stack([np.eye(3), np.eye(3), np.diag([-1.0, 1.0, -1.0])])
     assert neighbours(np.array([[0.0, 0, 0], [1, 0, 0], [0.5, 0, 0]]), turned) == [(0, 1)]
+
+
+ENDED = """
+import os, signal, time
+from samespot.progress import silent
+from tests.poses.test_triangulation import CAMERA, by_number, scene, triangulated
+_, centres, turns, seen = scene()
+triangulated(centres, turns, seen, [CAMERA] * 4, by_number, silent)
+os.kill(os.getpid(), signal.SIGTERM)
+time.sleep(60)
+"""
+
+
+def test_sigterm_ends_it_without_a_word():
+    done = warm.run(["-c", ENDED], cwd=os.getcwd())
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGTERM, "", "")

@@ -60,6 +60,7 @@ def test_what_is_written_is_what_is_opened(tmp_path, dtype):
         "meta.json",
         "places.parquet",
         "places.parquet.meta.json",
+        "states.npy",
     ]
 
 
@@ -233,7 +234,7 @@ def test_finished_descriptors_that_cannot_be_read_just_now_are_not_called_broken
     def failing(*_, **__):
         raise OSError(errno.EMFILE, "Too many open files")
 
-    monkeypatch.setattr(module.np, "load", failing)
+    monkeypatch.setattr(module, "mapped_npy", failing)
     with pytest.raises(InputError, match=r"npy: cannot be read \(Too many open files\); fix that and run"):
         Descriptors.open(tmp_path / "d")
 

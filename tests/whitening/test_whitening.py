@@ -337,3 +337,11 @@ def test_a_gpu_without_room_leaves_it_to_the_cpu(monkeypatch):
     expected = Whitening.fit(vectors, "some")
     monkeypatch.setattr(axes_module, "products_on", lambda device: Full("cpu"))
     np.testing.assert_array_equal(Whitening.fit(vectors, "some").axes, expected.axes)
+
+
+def test_a_file_is_the_same_in_every_byte(tmp_path):
+    """So that two maps of the same photos are; the metadata were in an order of chance."""
+    w = Whitening.fit(descriptors(40, 8), "west")
+    files = [w.save(tmp_path / f"{number}.safetensors") for number in range(5)]
+    assert len({path.read_bytes() for path in files}) == 1
+    assert Whitening.load(files[0]).digest() == w.digest()

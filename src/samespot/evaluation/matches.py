@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from samespot.arrays import as_safetensors
 from samespot.evaluation.cases import Case
 from samespot.evaluation.metrics import gains, hits
 from samespot.files import write_whole
@@ -75,15 +76,13 @@ def matches_of(cases: Sequence[Case], found: Sequence[Found], labels: Sequence[P
 
 def save_matches(folder: Path, matches: Sequence[Matches]) -> str:
     """Write those of every descriptor, in the order of the evaluation; returns their digest."""
-    from safetensors.numpy import save
-
     arrays = {
         f"{number}.{name}": np.ascontiguousarray(values)
         for number, one in enumerate(matches)
         for name, values in one.arrays().items()
     }
     digest = _digest(arrays)
-    write_whole(folder / NAME, save(arrays, {"digest": digest}))
+    write_whole(folder / NAME, as_safetensors(arrays, {"digest": digest}))
     return digest
 
 

@@ -300,12 +300,10 @@ def describer(
     options, held = describing.to_dict(), dict[str, Descriptors]()
 
     def described(places: Places, name: str) -> Descriptors:
-        if out is None:
-            if name not in held:
-                held[name] = describe(net, places, progress=progress, **options)
-            return held[name]
-        folder = out / "descriptors" / name.replace("/", "-").replace(" ", "-")
-        return describe(net, places, folder, progress=progress, **options)
+        if name not in held:
+            folder = None if out is None else out / "descriptors" / name.replace("/", "-").replace(" ", "-")
+            held[name] = describe(net, places, folder, progress=progress, **options)
+        return held[name]
 
     return described
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
@@ -277,7 +278,7 @@ class _Work:
         ]
         if self.precision != "32":  # the digest of maps from before it was told stays as it is
             told.append(self.precision)
-        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+        return _digest(json.dumps(told, sort_keys=True))
 
     def carried(self, need_heading: bool) -> list[Part]:
         """The photos that the map has. Where something else is to be kept of them, they are looked at again."""
@@ -306,21 +307,26 @@ class _Work:
             raise InputError(
                 f"{self.folder}: no photo is left for the map ({said_left_out(contents.counts())})"
             )
-        state = self._state(contents)
+        vectors = self._vectors_told(contents)
+        state = self._state(contents, vectors)
         gone = self._gone(contents)
         if self.old is not None and self.old.meta["state"] == state and is_sound(self.old):
             return Built(self.old, 0, 0, False, time.monotonic() - begun)
-        generation = self._generation(contents, known, state)
+        generation = self._generation(contents, known, state, _digest(vectors))
         return Built(generation, len(todo) - len(found), gone, True, time.monotonic() - begun)
 
-    def _state(self, contents: Contents) -> str:
+    def _vectors_told(self, contents: Contents) -> str:
+        """All that whitening and vectors rest on."""
         kept = {name: getattr(self.settings, name) for name in ("dims", "whiten", "within")}
-        told = f"{contents.digest()} {self.recipe} {kept} {self.model['name']}"
+        return f"{contents.digest()} {self.recipe} {kept} {self.model['name']}"
+
+    def _state(self, contents: Contents, told: str) -> str:
+        """Of all of a map. told: what its vectors rest on."""
         if self.engine.engine != "exact":
             told += f" {self.engine.to_dict()}"
         if kind := self._kind(contents)[0]:
             told += f" {kind}"
-        return hashlib.sha256(told.encode()).hexdigest()
+        return _digest(told)
 
     def _gone(self, contents: Contents) -> int:
         if self.old is None:
@@ -328,16 +334,23 @@ class _Work:
         now = set(contents.places.table["image"])
         return sum(name not in now for name in self.old.places.table["image"])
 
-    def _generation(self, contents: Contents, known: dict[bytes, tuple[str, int]], state: str) -> Generation:
+    def _generation(
+        self, contents: Contents, known: dict[bytes, tuple[str, int]], state: str, of: str
+    ) -> Generation:
+        """A new one; what rests on the same as before is not made again. of: digest of what vectors rest on."""
         _put_together(self.folder, contents, known)
         rows, segments, about = _lying(self.folder, contents, known)
         number = 1 if self.old is None else self.old.number + 1
         own_model.keep(self.net, self.model, self.folder)
+        same = self.old if self.old is not None and self.old.meta.get("vectors") == of else None
 
         def fill(path: Path) -> Whitening | None:
             def plain(some: NDArray[np.int64]) -> NDArray[np.float16]:
                 return _plain(segments, rows[some])
 
+            if same is not None:
+                shutil.copyfile(files.vectors_path(same.folder, same.number), path)
+                return same.whitening
             settings = self.settings
             asked = Asked(settings.whiten, settings.dims, settings.within, self.net.whitening)
             self.tell("whitening", 0, len(contents))
@@ -347,7 +360,7 @@ class _Work:
 
         def equip(here: Path) -> dict[str, Any]:
             vectors = np.load(here / files.VECTORS, mmap_mode="r", allow_pickle=False)
-            return make_engine(self.engine, self.folder, here, vectors, contents.places, self.tell)
+            return make_engine(self.engine, self.folder, here, vectors, contents.places, self.tell, same)
 
         def lift(here: Path) -> dict[str, Any]:
             return self._lifted(here, contents, rows, segments)
@@ -384,6 +397,7 @@ class _Work:
             "options": {one.name: self.settings.to_dict()[one.name] for one in fields(KeptOptions)},
             "recipe": self.recipe,
             "state": state,
+            "vectors": of,
             "files": written,
             "segments": about,
             "calibration": None,
@@ -413,6 +427,7 @@ class _Work:
             [roots[int(source)] for source in contents.source],
             lambda row: held[rows[row]["segment"]].keypoints(int(rows[row]["row"])),
             self.verifier.matched,
+            str(self.verifier_facts),
             None if self.old is None else self.old.known_points,
             self.tell,
         )
@@ -453,6 +468,10 @@ class _Work:
             describe=describe,
             progress=self.tell,
         ).to_dict()
+
+
+def _digest(told: str) -> str:
+    return hashlib.sha256(told.encode()).hexdigest()
 
 
 def _precision(settings: MapOptions, old: Generation | None, tell: Progress, stack: ExitStack) -> str:
@@ -703,8 +722,11 @@ _Placed = dict[bytes, tuple[str, bytes]]
 
 
 def _placed(rows: NDArray[Any], places: Places) -> _Placed:
-    """By the key of each photo, its name and its place."""
-    at = zip(rows["key"], places.table["image"], places.positions, strict=True)
+    """By the key of each photo, its name and its place, with its pose where that is known."""
+    where = places.positions
+    if places.has_pose:
+        where = np.hstack([where, places.centres, places.quaternions])
+    at = zip(rows["key"], places.table["image"], where, strict=True)
     return {key.tobytes(): (str(name), place.tobytes()) for key, name, place in at}
 
 

@@ -26,7 +26,6 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -35,6 +34,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
+from samespot.arrays import read_npy
 from samespot.errors import InputError
 from samespot.files import (
     RESUMES,
@@ -84,6 +84,7 @@ class Generation:
     whitening: Whitening | None  # brings plain descriptors to `vectors`; None: they are the same
     rows: NDArray[Any]  # (n,) of ROW
     segments: tuple[Segment, ...]
+    known_points: Points | None = None  # keypoints in space; None where the map does not know them
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -114,12 +115,6 @@ class Generation:
             found[mine] = self.segments[number].descriptors[wanted["row"][mine]]
         return found
 
-    @cached_property
-    def known_points(self) -> Points | None:
-        """Keypoints in space; None where the map does not know them."""
-        here = generation_folder(self.folder, self.number)
-        return Points(here) if (self.meta.get("geometry") or {}).get("kind") else None
-
     def points(self, row: int) -> NDArray[np.float32] | None:
         """(n, 3) keypoints of a photo in the coordinates of its camera; None where the map does not know them."""
         return None if self.known_points is None else self.known_points(row)
@@ -143,6 +138,10 @@ class Generation:
 
 def generation_folder(folder: Path, number: int) -> Path:
     return folder / GENERATIONS / f"{number:06d}"
+
+
+def vectors_path(folder: Path, number: int) -> Path:
+    return generation_folder(folder, number) / VECTORS
 
 
 def read_meta(folder: str | Path) -> dict[str, Any]:
@@ -194,23 +193,26 @@ def mapped(folder: Path, meta: dict[str, Any]) -> Generation:
     """The generation that `meta` tells of, whether the map points to it yet or not."""
     here = generation_folder(folder, meta["generation"])
     try:
+        for told in ("model", "verifier", "within", "calibration"):
+            meta[told]
         _refuse_other_sizes(here, meta["files"])
         segments = tuple(_segment(folder, one) for one in meta["segments"])
-        rows = np.load(here / ROWS, allow_pickle=False)
-        vectors = np.load(here / VECTORS, mmap_mode="r", allow_pickle=False)
+        rows, vectors = np.array(read_npy(here / ROWS, AGAIN)), read_npy(here / VECTORS, AGAIN)
+        points = Points.open(here, AGAIN) if (meta.get("geometry") or {}).get("kind") else None
         places = Places(
             Path(meta["root"]),
-            pd.read_parquet(here / PLACES),
+            _table(here / PLACES),
             meta["projection"],
             dict(meta["left_out"]),
             tuple(meta["notes"]),
         )
         whitening = Whitening.load(here / WHITENING) if WHITENING in meta["files"] else None
         sound = (
-            rows.dtype == ROW
-            and len(places) == len(rows) == len(vectors) == meta["photos"]
-            and vectors.shape[1] == meta["dims"]
-            and all(0 <= row["segment"] < len(segments) for row in rows[:: max(1, len(rows) // 1000)])
+            (rows.dtype, rows.shape) == (ROW, (meta["photos"],))
+            and (vectors.dtype, vectors.shape) == (np.float16, (meta["photos"], meta["dims"]))
+            and len(places) == meta["photos"]
+            and (points is None or len(points.keys) == meta["photos"])
+            and _lie_there(rows, segments)
         )
     except FileNotFoundError as error:
         raise InputError(f"{folder}: this map is not whole ({error.filename} is missing); {AGAIN}") from None
@@ -221,13 +223,31 @@ def mapped(folder: Path, meta: dict[str, Any]) -> Generation:
                 " raise vm.max_map_count (sysctl), or make several maps of it"
             ) from None
         raise InputError(f"{folder}: {UNREAD} ({error.strerror or error}); {RUN_AGAIN}") from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{folder}: this map is broken ({error}); {AGAIN}") from None
     if not sound:
         raise InputError(f"{folder}: the files of this map do not fit one another; {AGAIN}")
-    return Generation(folder, meta["generation"], meta, places, vectors, whitening, rows, segments)
+    return Generation(folder, meta["generation"], meta, places, vectors, whitening, rows, segments, points)
+
+
+def _table(path: Path) -> pd.DataFrame:
+    try:
+        return pd.read_parquet(path)
+    except Exception as error:  # of a damaged file pyarrow raises anything, an error of the system too
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise InputError(f"{path}: is damaged; {AGAIN}") from None
+
+
+def _lie_there(rows: NDArray[Any], segments: Sequence[Segment]) -> bool:
+    """Whether each photo has a place in a segment."""
+    lengths = np.array([len(segment) for segment in segments])
+    numbers = rows["segment"]
+    if not ((numbers >= 0) & (numbers < len(lengths))).all():
+        return False
+    return bool(((rows["row"] >= 0) & (rows["row"] < lengths[numbers])).all())
 
 
 def _refuse_other_sizes(here: Path, files: Mapping[str, int]) -> None:

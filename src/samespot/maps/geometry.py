@@ -13,13 +13,13 @@ import hashlib
 import importlib.util
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import IO, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from samespot.arrays import read_npy
 from samespot.errors import InputError
 from samespot.maps.options import Geometry
 from samespot.matching.keypoints import Keypoints
@@ -37,26 +37,35 @@ _Made = tuple[int, NDArray[np.float32]]  # row of a photo, and its points
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """Keypoints of a map in three dimensions, mapped into memory."""
+    """Keypoints of a map in three dimensions, mapped into memory; see the head of this module."""
 
-    folder: Path
+    xyz: NDArray[np.float32]
+    starts: NDArray[np.int64]
+    keys: NDArray[np.uint8]
 
-    @cached_property
-    def _starts(self) -> NDArray[np.int64]:
-        return np.asarray(np.load(self.folder / STARTS, allow_pickle=False))
-
-    @cached_property
-    def _xyz(self) -> NDArray[np.float32]:
-        return np.asarray(np.load(self.folder / POINTS, mmap_mode="r", allow_pickle=False))
+    @classmethod
+    def open(cls, folder: Path, advice: str) -> Points:
+        """advice: what to do where a file is damaged."""
+        points = cls(*(np.asarray(read_npy(folder / name, advice)) for name in (POINTS, STARTS, KEYS)))
+        for name, array, kind, shape in (
+            (POINTS, points.xyz, np.float32, (3,)),
+            (STARTS, points.starts, np.int64, ()),
+            (KEYS, points.keys, np.uint8, (KEY,)),
+        ):
+            if array.dtype != kind or array.ndim != len(shape) + 1 or array.shape[1:] != shape:
+                raise InputError(f"{folder / name}: is damaged; {advice}")
+        lengths, ends = np.diff(points.starts), points.starts[[0, -1]].tolist() if len(points.starts) else []
+        if len(lengths) != len(points.keys) or ends != [0, len(points.xyz)] or (lengths < 0).any():
+            raise InputError(f"{folder / STARTS}: is damaged; {advice}")
+        return points
 
     def __call__(self, row: int) -> NDArray[np.float32]:
         """(n, 3) in the coordinates of the camera of this photo."""
-        return self._xyz[self._starts[row] : self._starts[row + 1]]
+        return self.xyz[self.starts[row] : self.starts[row + 1]]
 
     def kept(self) -> dict[bytes, int]:
         """By key, the row."""
-        keys = np.load(self.folder / KEYS, allow_pickle=False)
-        return {key.tobytes(): row for row, key in enumerate(keys)}
+        return {key.tobytes(): row for row, key in enumerate(self.keys)}
 
 
 def kind_for(asked: Geometry, places: Places, verified: bool) -> tuple[Kind | None, str]:
@@ -105,10 +114,12 @@ def write_points(
     roots: Sequence[Path],
     keypoints: Callable[[int], Keypoints | None],
     match: Callable[[Keypoints, Keypoints], NDArray[np.int64]],
+    matcher: str,
     old: Points | None,
     tell: Progress,
 ) -> dict[str, Any]:
-    """Write the points of all photos into the folder; what meta.json says of them. roots: of each photo's source."""
+    """Write the points of all photos into the folder; what meta.json says of them. roots: of each photo's source.
+    matcher: all that `match` depends on. old: the points of the map before."""
     lengths = [0 if (seen := keypoints(row)) is None else len(seen) for row in range(len(places))]
     starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
     np.save(here / STARTS, starts, allow_pickle=False)
@@ -116,7 +127,7 @@ def write_points(
     made = (
         _by_depth(places, roots, keypoints, keys, old, tell)
         if kind == "depth"
-        else _by_poses(places, keypoints, match, tell)
+        else _by_poses(places, keypoints, match, matcher, keys, old, tell)
     )
     known = _written(here / POINTS, lengths, made)
     np.save(here / KEYS, keys, allow_pickle=False)
@@ -155,9 +166,13 @@ def _by_poses(
     places: Places,
     keypoints: Callable[[int], Keypoints | None],
     match: Callable[[Keypoints, Keypoints], NDArray[np.int64]],
+    matcher: str,
+    keys: NDArray[np.uint8],
+    old: Points | None,
     tell: Progress,
 ) -> Iterator[_Made]:
-    """By photos that show the same things; all keypoints are held in memory meanwhile."""
+    """By photos that show the same things; all keypoints are held in memory meanwhile. `keys` are filled in: of each
+    photo that of them all, since its points come from all."""
     from samespot.poses.triangulation import triangulated
 
     rows, seen, cameras = list[int](), list[Keypoints](), list[Camera]()
@@ -169,6 +184,13 @@ def _by_poses(
             seen.append(one)
             cameras.append(camera)
     poses = places.centres[rows], places.quaternions[rows]
+    digest = hashlib.blake2b(f"{matcher} {rows} {cameras}".encode(), digest_size=KEY)
+    for values in (*poses, *(part for one in seen for part in (one.xy, one.descriptors))):
+        digest.update(np.ascontiguousarray(values).tobytes())
+    keys[rows] = np.frombuffer(digest.digest(), np.uint8)
+    if old is not None and rows and rows[-1] < len(old.keys) and (old.keys[rows] == keys[rows]).all():
+        yield from ((row, np.array(old(row))) for row in rows)
+        return
     yield from zip(rows, triangulated(*poses, seen, cameras, match, tell), strict=True)
 
 

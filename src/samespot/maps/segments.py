@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from samespot.arrays import as_safetensors
 from samespot.errors import InputError
 from samespot.files import write_whole
 from samespot.matching.keypoints import Keypoints
@@ -89,8 +90,6 @@ class Segment:
 
 def write_segment(path: Path, photos: Sequence[Described]) -> int:
     """Write some photos at once; returns the bytes of the file. All have keypoints or none has."""
-    from safetensors.numpy import save
-
     arrays: dict[str, NDArray[Any]] = {
         "keys": np.frombuffer(b"".join(one.key for one in photos), np.uint8).reshape(-1, KEY),
         "descriptors": np.stack([one.descriptor for one in photos]).astype(np.float16),
@@ -107,7 +106,7 @@ def write_segment(path: Path, photos: Sequence[Described]) -> int:
             "keypoint_starts": _starts([len(one) for one in kept]),
             "sizes": np.array([one.size for one in kept], dtype=np.int32),
         }
-    content = save(arrays)
+    content = as_safetensors(arrays)
     path.parent.mkdir(parents=True, exist_ok=True)
     write_whole(path, content)
     return len(content)

@@ -14,6 +14,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from samespot.arrays import mapped_npy
 from samespot.errors import InputError
 from samespot.files import RUN_AGAIN, disk_errors, whole_folder, write_json
 from samespot.overlap.classes import HARD_POSITIVE, POSITIVE
@@ -151,11 +152,11 @@ class PairLabels:
             raise InputError(f"{folder}: not a label folder (no meta.json); `samespot label` writes one")
         try:
             meta = json.loads((folder / "meta.json").read_text())
-            indptr, columns, similarity = (np.load(folder / f"{name}.npy", mmap_mode="r") for name in _ARRAYS)
+            indptr, columns, similarity = (_array(folder / f"{name}.npy") for name in _ARRAYS)
             labels = cls(indptr, columns, similarity, (int(meta["shape"][0]), int(meta["shape"][1])), meta)
             other = meta.get("format", FORMAT) != FORMAT
             fault = f"format {meta['format']}, this version reads {FORMAT}" if other else labels._fault()
-        except (OSError, EOFError, ValueError, LookupError, TypeError, AttributeError) as error:
+        except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
             fault = str(error)
         if fault is not None:
             raise InputError(f"{folder}: broken label folder ({fault}); label it again")
@@ -201,6 +202,13 @@ class PairLabels:
             shape,
             dict(meta),
         )
+
+
+def _array(path: Path) -> NDArray[Any]:
+    array = mapped_npy(path)
+    if array is None:
+        raise ValueError(f"{path.name} is damaged")
+    return array
 
 
 Block = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]  # pairs a row, columns, similarities

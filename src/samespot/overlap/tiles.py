@@ -20,8 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from samespot.arrays import read_npy
 from samespot.cluster import joined_cluster, source_digest
-from samespot.files import UNREAD, disk_errors, is_there, locked, whole_file, write_json
+from samespot.errors import InputError
+from samespot.files import RUN_AGAIN, UNREAD, disk_errors, is_there, locked, whole_file, write_json
 from samespot.overlap import ground
 from samespot.overlap.labels import Block, parts_folder
 from samespot.overlap.rules import Occlusion, Points
@@ -241,7 +243,7 @@ class _OnDisk:
         """Files appear whole, so a part is there with its second file; unless a disk lost something."""
         try:
             counts, pairs = self.counts(number), self.pairs(number)
-        except (FileNotFoundError, ValueError, EOFError):
+        except (FileNotFoundError, InputError):
             return False
         return len(counts) == size and int(counts.sum()) == len(pairs) and pairs.dtype == PAIR
 
@@ -249,14 +251,10 @@ class _OnDisk:
         return number in self._there
 
     def counts(self, number: int) -> NDArray[np.int64]:
-        counts: NDArray[np.int64] = np.load(self._path(number, ".counts"), allow_pickle=False)
-        return counts
+        return np.array(read_npy(self._path(number, ".counts"), RUN_AGAIN))
 
     def pairs(self, number: int) -> NDArray[Any]:
-        path = self._path(number)
-        empty = path.stat().st_size <= 128  # no more than a header, which cannot be mapped
-        pairs: NDArray[Any] = np.load(path, allow_pickle=False, mmap_mode=None if empty else "r")
-        return pairs
+        return read_npy(self._path(number), RUN_AGAIN)
 
     def keep(self, number: int, counts: NDArray[np.int64], pairs: NDArray[Any]) -> None:
         with disk_errors(self.folder):

@@ -20,6 +20,7 @@ from samespot.places.camera import Camera
 from samespot.places.pose import rotation_matrices
 from samespot.poses.lifting import pixels_of
 from samespot.progress import Progress, counting
+from samespot.signals import signals_kept
 
 NEIGHBOURS = 10  # photos that each is matched with
 TURNED = 60.0  # [deg] beyond which two photos show different things
@@ -45,7 +46,8 @@ def triangulated(
 ) -> list[NDArray[np.float32]]:
     """Of each photo (n, 3) its keypoints in the coordinates of its camera; NaN where no other photo shows them."""
     try:
-        importlib.import_module("pycolmap")
+        with signals_kept():  # it takes SIGTERM, to print the stack of its C++
+            importlib.import_module("pycolmap")
     except ImportError:
         raise InputError(
             "triangulating the keypoints of a map needs pycolmap: pip install 'samespot[pose]'; or pass"

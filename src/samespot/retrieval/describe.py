@@ -52,7 +52,7 @@ from samespot.model.network import PlaceNet
 from samespot.model.onnx_trunk import NoGraphError, OnnxTrunk, trunk_for
 from samespot.places.table import Places
 from samespot.progress import Progress
-from samespot.retrieval.descriptors import Begun, Descriptors, DescriptorWriter, about, facts_in
+from samespot.retrieval.descriptors import STATES, Begun, Descriptors, DescriptorWriter, about, facts_in
 from samespot.retrieval.options import DescribeOptions, Dtype
 from samespot.storage import AT_ONCE, StorageError, full_name, in_threads, is_address
 from samespot.whitening.whitening import Whitening
@@ -82,9 +82,10 @@ def describe(
     given ("describing", images done, images).
 
     An interrupted folder resumes where it left off if model, whitening, places, precision and dtype are the same; a
-    finished one is opened, and no image is read. On a CPU the result is bit-identical whether it was interrupted or
-    not: with `precision="auto"` and `runtime="auto"` a folder keeps what it was started with. With
-    `on_bad_image="skip"`, the row of an image that cannot be read is zero, and `meta["bad"]` says why.
+    finished one is opened, and no image is read. Of photos that changed since (`retrieval.descriptors`), the rows are
+    described again. On a CPU the result is bit-identical whether it was interrupted or not: with `precision="auto"`
+    and `runtime="auto"` a folder keeps what it was started with. With `on_bad_image="skip"`, the row of an image that
+    cannot be read is zero, and `meta["bad"]` says why.
     """
     asked = DescribeOptions.of(options)
     if not len(places):
@@ -129,7 +130,7 @@ def _described(
         if not begun.finished:
             blocks = blocks_left(len(places), size, begun.done)
             mine = blocks[processes.rank :: processes.count]
-            tell = _teller(progress, len(places), blocks, processes)
+            tell = _teller(progress, len(places), blocks, processes, begun.changed)
             if trunk is None and facts.get("runtime") == "onnxruntime":  # as it was begun
                 begun_so = f"{out}: was begun with onnxruntime"
                 _refuse_onnxruntime(where, facts["precision"], begun_so)
@@ -614,16 +615,24 @@ def _refuse_onnxruntime(device: torch.device, precision: str, what: str) -> None
 
 def _refuse_bad(bad: dict[int, str], out: str | Path | None, on_bad_image: str) -> None:
     if bad and on_bad_image == "fail":
+        assert out is not None
+        fixed = "it is read again" if (Path(out) / STATES).is_file() else "delete that folder"
         raise InputError(
-            f"{bad[min(bad)]} (so found when {out} was filled: delete that folder once the image is fixed); "
+            f"{bad[min(bad)]} (so found when {out} was filled: {fixed} once the image is fixed); "
             "or pass `on_bad_image=skip`"
         )
 
 
 def _teller(
-    progress: Progress | None, count: int, blocks: list[tuple[int, int]], processes: Processes
+    progress: Progress | None,
+    count: int,
+    blocks: list[tuple[int, int]],
+    processes: Processes,
+    changed: int = 0,
 ) -> Callable[[int], None]:
-    """Counts rows. The first process speaks for all of them, and takes the others to be as fast."""
+    """Counts rows. The first process speaks for all of them, and takes the others to be as fast. changed: photos that
+    are described again."""
+    what = f"describing, as {changed:,} photos changed" if changed else "describing"
     left = sum(stop - start for start, stop in blocks)
     mine = 0
 
@@ -631,7 +640,7 @@ def _teller(
         nonlocal mine
         mine += rows
         if progress is not None and processes.rank == 0:
-            progress("describing", count - left + min(mine * processes.count, left), count)
+            progress(what, count - left + min(mine * processes.count, left), count)
 
     return tell
 

@@ -2,13 +2,19 @@
 
 folder/descriptors.npy   (n, d) unit rows; all zero where the image could not be read
 folder/places.parquet    the table that the rows are of
+folder/states.npy        (n,) uint64: the state of each photo when its row was begun; older folders have none
 folder/meta.json         what made them; put in place last, so a folder without it is not finished
 
 While it is being filled, `begun.json` says what it is being filled with, and `done-*.jsonl` which rows are safe.
+
+When a folder is used again, the rows of photos that changed since are not done any more, and the others stay. A photo
+changed if its storage tells another size, time or content of it than before (`storage.state_of`), as in a map. One that
+is not there says nothing, so that a folder can be used without its photos.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -21,13 +27,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from samespot.arrays import mapped_npy
 from samespot.errors import InputError
-from samespot.files import RUN_AGAIN, UNREAD, disk_errors, files_in, is_there, read_json, write_json
+from samespot.files import (
+    RUN_AGAIN,
+    UNREAD,
+    disk_errors,
+    files_in,
+    is_there,
+    read_json,
+    whole_file,
+    write_json,
+    write_whole,
+)
 from samespot.places.table import Places
+from samespot.storage import StorageError, states_of
 
 FORMAT = 1
-VECTORS, PLACES, META, BEGUN, DONE = "descriptors.npy", "places.parquet", "meta.json", "begun.json", "done-"
+VECTORS, PLACES, STATES, META = "descriptors.npy", "places.parquet", "states.npy", "meta.json"
+BEGUN, DONE = "begun.json", "done-"
 SETTLE_SECONDS = 5.0  # how much work a kill may cost; rows count as done once they are safely on the disk
+States = NDArray[np.uint64]
+_NOT_THERE = 0
 _WORDS = {"places": "table of places", "images": "number of images", "dims": "number of dimensions"}
 
 
@@ -75,7 +96,7 @@ class Descriptors:
             )
         _bad_rows(folder, meta)
         with disk_errors(folder / VECTORS, RUN_AGAIN, UNREAD):
-            vectors = _mapped(folder / VECTORS)
+            vectors = _vectors_in(folder)
         if vectors is None or (vectors.shape, str(vectors.dtype)) != (shape, dtype):
             raise InputError(
                 f"{folder / VECTORS}: not the whole array of {shape[0]} × {shape[1]} {dtype} that {META} tells of;"
@@ -105,6 +126,7 @@ class Begun:
     finished: bool = False
     done: list[tuple[int, int]] = field(default_factory=list)
     bad: dict[int, str] = field(default_factory=dict)
+    changed: int = 0  # photos that were described and have changed since
 
 
 class DescriptorWriter:
@@ -127,7 +149,7 @@ class DescriptorWriter:
             meta = _read_json(folder / META)
             refuse_other(folder, meta, self.facts)
             self._sweep()  # a kill may have come just before it
-            return Begun(True, [(0, self.shape[0])], _bad_rows(folder, meta))
+            return self._of_today(Begun(True, [(0, self.shape[0])], _bad_rows(folder, meta)), places)
         if (folder / BEGUN).is_file():
             refuse_other(folder, _read_json(folder / BEGUN), self.facts)
         else:
@@ -136,8 +158,51 @@ class DescriptorWriter:
             whole = self._whole()
         if not whole:
             self._start_anew(places)
+            return Begun()
         with disk_errors(folder, fault=UNREAD):
-            return _progress_of(folder)
+            begun = _progress_of(folder)
+        return self._of_today(begun, places)
+
+    def _of_today(self, begun: Begun, places: Places) -> Begun:
+        """Less the rows of photos that changed since."""
+        before = _states_in(self.folder, self.shape[0])
+        if before is None:
+            return begun
+        try:
+            now = _states_now(places)
+        except StorageError:  # may be whoever has the descriptors alone
+            if begun.finished:
+                return begun
+            raise
+        changed = (now != _NOT_THERE) & (now != before)
+        if not changed.any():
+            return begun
+        kept = np.zeros(len(changed), dtype=bool)
+        for start, stop in begun.done:
+            kept[start:stop] = True
+        count = int((kept & changed).sum())
+        kept &= ~changed
+        done = [(int(start), int(stop)) for start, stop in _runs(kept)]
+        bad = {row: why for row, why in begun.bad.items() if kept[row]}
+        # the states come last: whenever a kill comes, these rows count as changed, or as not done
+        if begun.finished:
+            _write_json(self.folder / BEGUN, {**self.facts, **about()})
+        self._keep_only(done, bad)
+        with disk_errors(self.folder):
+            (self.folder / META).unlink(missing_ok=True)
+            _write_states(self.folder, np.where(changed, now, before))
+        return Begun(False, done, bad, count)
+
+    def _keep_only(self, done: list[tuple[int, int]], bad: dict[int, str]) -> None:
+        """One record in the place of all."""
+        # the bad ones at the end: of rows done twice, the last word counts
+        lines = [*({"rows": rows, "bad": {}} for rows in done), {"rows": [0, 0], "bad": bad}]
+        with disk_errors(self.folder):
+            written = self.folder / f"{DONE}kept.jsonl"
+            write_whole(written, "".join(json.dumps(line) + "\n" for line in lines).encode())
+            for record in files_in(self.folder, f"{DONE}*.jsonl"):
+                if record != written:
+                    record.unlink()
 
     def open(self) -> None:
         record = self.folder / f"{DONE}{self.process:05d}.jsonl"
@@ -146,7 +211,7 @@ class DescriptorWriter:
                 os.open(self.folder / VECTORS, os.O_WRONLY),
                 os.open(record, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644),
             )
-            mapped = _mapped(self.folder / VECTORS)
+            mapped = mapped_npy(self.folder / VECTORS)
         self._unsafe.append("\n")  # a line that a kill cut off must not run into the next one
         assert mapped is not None
         self._offset, self._settled = int(mapped.offset), time.monotonic()
@@ -198,7 +263,7 @@ class DescriptorWriter:
 
     def _whole(self) -> bool:
         """Whether the array and its table are there, as far as the disk tells: hours of work may depend on it."""
-        vectors = _mapped(self.folder / VECTORS)
+        vectors = _vectors_in(self.folder)
         if vectors is None or not is_there(self.folder / PLACES):
             return False
         return bool(vectors.shape == self.shape and vectors.dtype == self.dtype)
@@ -208,6 +273,7 @@ class DescriptorWriter:
             for record in files_in(self.folder, f"{DONE}*.jsonl"):  # they speak of another file
                 record.unlink()
             places.save(self.folder / PLACES)
+            _write_states(self.folder, _states_now(places))  # before any of them is read
         size = self.shape[0] * self.shape[1] * self.dtype.itemsize
         free = shutil.disk_usage(self.folder).free
         if size > 0.95 * free:
@@ -222,6 +288,42 @@ class DescriptorWriter:
         for pattern in (BEGUN, f"{DONE}*.jsonl", f".{BEGUN}.*.partial", f".{META}.*.partial"):
             for path in self.folder.glob(pattern):
                 path.unlink(missing_ok=True)
+
+
+def _states_now(places: Places) -> States:
+    """(n,) digests of what the storage says of each photo at present; 0 where there is none."""
+    states = states_of(places.images)
+    return np.array([_NOT_THERE if state is None else _digest(state) for state in states], dtype=np.uint64)
+
+
+def _digest(state: str) -> int:
+    return int.from_bytes(hashlib.blake2b(state.encode(), digest_size=8).digest(), "little")
+
+
+def _states_in(folder: Path, count: int) -> States | None:
+    """Those that a folder tells of; None where it tells of none."""
+    path = folder / STATES
+    with disk_errors(path, RUN_AGAIN, UNREAD):
+        if not is_there(path):
+            return None
+        states = mapped_npy(path)
+    if states is None or (states.shape, states.dtype) != ((count,), np.uint64):
+        raise InputError(
+            f"{path}: is damaged; delete its folder and describe again, or this file alone if the photos are as they"
+            " were"
+        )
+    return states
+
+
+def _write_states(folder: Path, states: States) -> None:
+    with whole_file(folder / STATES) as partial, partial.open("wb") as file:
+        np.save(file, states, allow_pickle=False)
+
+
+def _runs(chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """(k, 2) first row and end of each run of chosen rows."""
+    edges = np.diff(chosen.astype(np.int8), prepend=0, append=0)
+    return np.flatnonzero(edges).reshape(-1, 2)
 
 
 def facts_in(folder: str | Path) -> dict[str, Any]:
@@ -304,14 +406,9 @@ def about() -> dict[str, Any]:
     return {"format": FORMAT, "samespot": samespot.__version__}
 
 
-def _mapped(path: Path) -> np.memmap[Any, Any] | None:
-    """The array in a file, or None where there is no file or not a whole one. What the disk refuses says nothing of
-    the file, and stays an `OSError`."""
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (FileNotFoundError, ValueError, EOFError):
-        return None
-    return array if isinstance(array, np.memmap) else None
+def _vectors_in(folder: Path) -> np.memmap[Any, Any] | None:
+    """The whole array, or None."""
+    return mapped_npy(folder / VECTORS) if is_there(folder / VECTORS) else None
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from samespot.errors import InputError
-from samespot.files import disk_errors, reserve, write_whole
+from samespot.files import disk_errors, read_json, reserve, write_whole
 from samespot.images.kept import Kept
 from samespot.images.listing import ImageList
 from samespot.images.prefetch import blocks_ahead
@@ -63,7 +63,7 @@ def keep_features(
             "shape": list(shape),
             "dtype": str(kind).removeprefix("torch."),
         }
-        if may_write and _facts_of(folder) != facts:
+        if may_write and not (_facts_of(folder) == facts and _is_whole(folder, shape[0], size)):
             _require_disk(size, folder)
             values, good = _create_file(folder, shape, kind)
             _fill(values, good, files, frozen, block, tick)
@@ -113,6 +113,16 @@ def _facts_of(folder: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return facts if isinstance(facts, dict) else None
+
+
+def _is_whole(folder: Path, images: int, size: int) -> bool:
+    """Whether a disk lost nothing: a file that is too short would be filled up with zeros where it is mapped."""
+    sizes = {"features.raw": size, "good.raw": (images + 7) // 8}
+    try:
+        read_json(folder / "bad.json", _ELSEWHERE)
+        return all((folder / name).stat().st_size == expected for name, expected in sizes.items())
+    except (OSError, InputError):
+        return False
 
 
 def _report_bad(folder: Path, files: FileImages) -> None:

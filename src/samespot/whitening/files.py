@@ -8,6 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from samespot.arrays import as_safetensors
 from samespot.errors import InputError
 from samespot.files import write_whole
 
@@ -17,11 +18,9 @@ READABLE = ("samespot whitening 1", FORMAT)  # the first knew no damping
 
 
 def write(path: Path, tensors: Mapping[str, NDArray[Any]], about: Mapping[str, str]) -> Path:
-    from safetensors.numpy import save
-
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, save(dict(tensors), metadata={"format": FORMAT, **about}))
+        write_whole(path, as_safetensors(tensors, {"format": FORMAT, **about}))
     except OSError as error:
         raise InputError(
             f"{path}: cannot write the whitening ({error.strerror or error}); is the disk full?"

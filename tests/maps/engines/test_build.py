@@ -122,6 +122,21 @@ def test_index_again_repairs_what_is_broken(street, model, tmp_path, engine):
     assert answers(out, photos) == expected
 
 
+def test_a_damaged_index_is_made_again_too(street, model, tmp_path):
+    """Of the right size, so that only opening it tells."""
+    photos, out = street(12), tmp_path / "map"
+    update_map(photos, out, model=model, device="cpu", engine="hnsw")
+    expected = answers(out, photos)
+    index = next(out.glob("generations/*/index.faiss"))
+    index.write_bytes(bytes(len(index.read_bytes())))
+    with pytest.raises(
+        InputError, match=rf"broken; `samespot index --out {out} --engine hnsw` makes it again"
+    ):
+        answers(out, photos)
+    assert update_map(None, out, device="cpu", engine="hnsw").changed
+    assert answers(out, photos) == expected
+
+
 KILLED = """
 import os, pathlib, signal, sys
 from samespot.maps import build

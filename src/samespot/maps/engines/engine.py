@@ -86,8 +86,10 @@ def make_engine(
     vectors: NDArray[np.float16],
     places: Places,
     tell: Progress,
+    same: Generation | None = None,
 ) -> dict[str, Any]:
-    """Make the engine of a generation that is being written to `here`; what meta.json says of it."""
+    """Make the engine of a generation that is being written to `here`; what meta.json says of it. same: one before
+    with the same vectors."""
     if asked.engine == "exact":
         return EXACT
     if asked.engine == "milvus":
@@ -96,6 +98,8 @@ def make_engine(
         return milvus_load.load(asked, folder, vectors, Columns(places), tell)
     from samespot.maps.engines import faiss_file
 
+    if same is not None and engine_facts(same.meta)["name"] == asked.engine and is_sound(same):
+        return faiss_file.copied(same, here)
     return faiss_file.write(asked.engine, here, vectors, tell)
 
 
@@ -128,7 +132,7 @@ def is_sound(generation: Generation) -> bool:
         return milvus.is_whole(facts, len(generation))
     from samespot.maps.engines import faiss_file
 
-    return faiss_file.is_whole(generation, facts)
+    return faiss_file.is_sound(generation, facts)
 
 
 def drop_unneeded(folder: Path) -> None:

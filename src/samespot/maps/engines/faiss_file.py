@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -55,11 +56,17 @@ def write(kind: Kind, here: Path, vectors: NDArray[np.float16], tell: Progress) 
     }
 
 
+def copied(same: Generation, here: Path) -> dict[str, Any]:
+    """That of another generation with the same vectors."""
+    shutil.copyfile(_path(same, same.meta["engine"]), here / FILE)
+    return dict(same.meta["engine"])
+
+
 def opened(generation: Generation, facts: dict[str, Any]) -> FaissEngine:
     """The engine of a generation; one line where its file is not what it should be."""
     again = f"`samespot index --out {generation.folder} --engine {facts['name']}` makes it again"
     path = _path(generation, facts)
-    if not is_whole(generation, facts):
+    if not (path.is_file() and path.stat().st_size == facts["bytes"]):
         raise InputError(f"{path}: the index is missing or cut off; {again}")
     try:
         index = ApproximateIndex.load(path)
@@ -70,9 +77,12 @@ def opened(generation: Generation, facts: dict[str, Any]) -> FaissEngine:
     return FaissEngine(index, generation.vectors)
 
 
-def is_whole(generation: Generation, facts: dict[str, Any]) -> bool:
-    path = _path(generation, facts)
-    return path.is_file() and path.stat().st_size == facts["bytes"]
+def is_sound(generation: Generation, facts: dict[str, Any]) -> bool:
+    try:
+        opened(generation, facts)
+    except InputError:
+        return False
+    return True
 
 
 def _path(generation: Generation, facts: dict[str, Any]) -> Path:
