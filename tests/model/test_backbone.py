@@ -106,3 +106,17 @@ def test_an_unknown_weights_tag_is_an_input_error():
 
 def test_resnext_stands_for_the_weakly_supervised_weights():
     assert timm_name_of("resnext101") == "resnext101_32x8d.fb_wsl_ig1b_ft_in1k"
+
+
+@pytest.mark.parametrize("backbone", ["resnet18", "efficientnet_lite0", "test_vit", "test_convnext"])
+def test_a_blank_trunk_draws_nothing_and_is_the_same_otherwise(backbone):
+    torch.manual_seed(1)
+    drawn, state = build_trunk(backbone), torch.get_rng_state()
+    blank = build_trunk(backbone, blank=True)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert blank.timm_keys == drawn.timm_keys
+    ours, theirs = blank.stages.state_dict(), drawn.stages.state_dict()
+    assert {name: one.shape for name, one in ours.items()} == {name: one.shape for name, one in theirs.items()}
+    constant = [name for name, one in theirs.items() if one.dtype == torch.float and len(one.unique()) == 1]
+    assert constant  # norms begin with ones and zeros, which a file of weights may leave out
+    assert all(torch.equal(ours[name], theirs[name]) for name in constant)

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -28,6 +29,7 @@ import timm
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.overrides import TorchFunctionMode
 
 from samespot.errors import InputError
 from samespot.model.catalogue import TRUNKS
@@ -62,16 +64,30 @@ def timm_name_of(backbone: str) -> str:
     raise InputError(f"backbone {backbone!r} is neither {', '.join(TRUNKS)} nor a timm model; {hint}")
 
 
-def build_trunk(backbone: str, pretrained: bool = False) -> Trunk:
-    """The trunk with random weights, or with those of the hub (`pretrained`; see `weights` for errors)."""
+def build_trunk(backbone: str, pretrained: bool = False, blank: bool = False) -> Trunk:
+    """The trunk with random weights, or with those of the hub (`pretrained`; see `weights` for errors). blank: with
+    whatever the memory holds, since every weight is about to be replaced; drawing them takes most of the time."""
     name = timm_name_of(backbone)
-    model = _create(name, pretrained)
+    with _Undrawn() if blank else nullcontext():
+        model = _create(name, pretrained)
     mean, std = model.pretrained_cfg["mean"], model.pretrained_cfg["std"]
     channels, timm_tensors = int(model.num_features), model.state_dict(keep_vars=True)
     stages = nn.ModuleDict(SPLITTERS.get(type(model).__name__, _split_nothing)(model))
     ours = {id(tensor): key for key, tensor in stages.state_dict(keep_vars=True).items()}
     timm_keys = {key: ours[id(tensor)] for key, tensor in timm_tensors.items() if id(tensor) in ours}
     return Trunk(name, stages, channels, timm_keys, tuple(mean), tuple(std))
+
+
+class _Undrawn(TorchFunctionMode):
+    """Inside, a tensor that is to be filled with random numbers stays as it is."""
+
+    # by name: of a tensor and of `nn.init`; erfinv_ makes a truncated normal of what was drawn
+    DRAWING = frozenset({"normal_", "uniform_", "erfinv_", "trunc_normal_", "kaiming_normal_", "kaiming_uniform_"})
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if getattr(func, "__name__", "") in self.DRAWING:
+            return args[0] if args else (kwargs or {})["tensor"]
+        return func(*args, **(kwargs or {}))
 
 
 def run_stages(stages: Iterable[nn.Module], features: Tensor) -> Tensor:

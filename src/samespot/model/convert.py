@@ -96,7 +96,7 @@ def _reference_net(
         raise InputError(
             f"backbone {backbone!r} has no reference checkpoint; choose one of {', '.join(CONVERTIBLE)}"
         )
-    trunk = build_trunk(backbone)
+    trunk = build_trunk(backbone, blank=True)
     # a reference trunk ends before the classifier: a tensor of that name is a stranger, too
     named = _timm_names(body, backbone)
     load_trunk(trunk, named, str(path), classifier=False)

@@ -85,7 +85,7 @@ def netvlad_from_matlab(path: str | Path, image_size: tuple[int, int]) -> tuple[
 
 def _assemble(found: _Published, path: str | Path) -> tuple[PlaceNet, Projection | None]:
     name = Path(path).name
-    trunk = build_trunk(BACKBONE)
+    trunk = build_trunk(BACKBONE, blank=True)
     load_trunk(trunk, found.trunk, str(path), classifier=False)
     clusters = _check_shapes(found, trunk.channels, path)
     start = Start(

@@ -313,7 +313,7 @@ class PlaceNet(nn.Module):
         except InputError as error:
             raise InputError(f"{folder}: config.json: {error}") from None
         # the full timm name, should a short name mean something else one day
-        trunk = build_trunk(config["timm"])
+        trunk = build_trunk(config["timm"], blank=True)
         start = Start(trunk, preprocessing, config["weights"], tuple(config.get("notes", ())))
         net = cls.from_start(
             start,

