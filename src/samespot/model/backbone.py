@@ -82,7 +82,9 @@ class _Undrawn(TorchFunctionMode):
     """Inside, a tensor that is to be filled with random numbers stays as it is."""
 
     # by name: of a tensor and of `nn.init`; erfinv_ makes a truncated normal of what was drawn
-    DRAWING = frozenset({"normal_", "uniform_", "erfinv_", "trunc_normal_", "kaiming_normal_", "kaiming_uniform_"})
+    DRAWING = frozenset(
+        {"normal_", "uniform_", "erfinv_", "trunc_normal_", "kaiming_normal_", "kaiming_uniform_"}
+    )
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if getattr(func, "__name__", "") in self.DRAWING:
