@@ -84,6 +84,7 @@ def test_the_wheel_works_in_a_clean_environment(tmp_path):
         Image.effect_noise((64, 48), 60).save(tmp_path / "photos" / f"{i}.jpg")
     places = [f"{i}.jpg,{3 * i},0,90" for i in range(4)]
     (tmp_path / "photos" / "places.csv").write_text("\n".join(["image,easting,northing,heading", *places]))
-    words = "describe samespot-lite photos/places.csv --out out --whiten --json told.json".split()
-    run(home / "bin" / "samespot", *words, env={**clean, "HF_HUB_OFFLINE": "1"}, cwd=tmp_path)
+    words = ["describe", "samespot-lite", "photos/places.csv", "--out", "out", "--whiten"]
+    offline = {**clean, "HF_HUB_OFFLINE": "1"}
+    run(home / "bin" / "samespot", *words, "--json", "told.json", env=offline, cwd=tmp_path)
     assert json.loads((tmp_path / "told.json").read_text())["dims"] == 256
