@@ -17,6 +17,7 @@ ORDER = (
         "cores",
         "files",
         "options",
+        "gpus",
         "devices",
         "memory",
         "storage",

@@ -269,12 +269,19 @@ def say(line: str) -> None:
     err.print(plain(line), highlight=False, soft_wrap=True, style="dim")
 
 
-def refuse_absent_gpu(device: str) -> None:
-    """Raise where a CUDA device is asked for and is not there; looked at before any work is done."""
+def refuse_absent_device(device: str, decode: str = "auto") -> None:
+    """Raise where the device that is asked for is not there; torch is asked only if it can know better."""
+    from samespot.gpus import check_name, driver_there, needs_gpu_to_decode, no_gpu
+
+    check_name(device)
+    if decode == "gpu" and (device == "cpu" or not driver_there()):
+        raise needs_gpu_to_decode()
     if device.startswith("cuda"):
+        if not driver_there():
+            raise no_gpu(device)
         from samespot.devices import device_named
 
-        device_named(device)
+        device_named(device, decode)
 
 
 def first_process() -> bool:
