@@ -118,6 +118,16 @@ def joined_cluster(address: str, progress: Progress | None = None) -> Iterator[C
 
 
 @contextmanager
+def joined_where_asked(address: str | None, progress: Progress | None = None) -> Iterator[Cluster | None]:
+    """The same; nothing where no cluster is asked for."""
+    if address is None:
+        yield None
+    else:
+        with joined_cluster(address, progress) as cluster:
+            yield cluster
+
+
+@contextmanager
 def _part_of(ray: Any, address: str) -> Iterator[None]:
     # Ray tells of workers that died on standard output, where a result may go
     with redirect_stdout(sys.stderr), signals_kept():

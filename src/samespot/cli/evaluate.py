@@ -9,6 +9,7 @@ from typing import Any
 from samespot.cli import console
 from samespot.cli.app import app
 from samespot.cli.bridge import command
+from samespot.cluster import joined_where_asked
 from samespot.evaluation.options import EvaluateOptions
 from samespot.figures.options import EvaluationFigureOptions
 from samespot.matching.options import RerankOptions
@@ -38,14 +39,14 @@ def describe(typed: dict[str, Any]) -> Any:
     )
     asked, describing, frame = DescribedOptions.of(ours), DescribeOptions.of(how), PoseOptions.of(pose).frame
     if describing.ray is None:
-        console.refuse_absent_gpu(describing.device)
+        console.refuse_absent_device(describing.device, describing.decode)
     named = ModelOptions.of(of_model)
     table = open_places(asked.places, **ReadOptions.of(reading).to_dict(), frame=frame)
-    # a table that does not open is told of before torch is loaded
-    from samespot.model.loading import load_model
-    from samespot.retrieval.describe import describe as describe_places
+    with console.progress_bar() as progress, joined_where_asked(describing.ray, progress):
+        # what was wrong is told: torch may be loaded
+        from samespot.model.loading import load_model
+        from samespot.retrieval.describe import describe as describe_places
 
-    with console.progress_bar() as progress:
         net = load_model(named.model, weights=named.weights, progress=progress)
         described = describe_places(net, table, asked.out, whiten=asked.whiten, progress=progress, **how)
     if console.first_process():
@@ -76,7 +77,7 @@ def evaluate(typed: dict[str, Any]) -> Any:
     further = DescribeOptions.of(how), RerankOptions.of(again), SolveOptions.of(posed)
     named = ModelOptions.of(of_model)
     if further[0].ray is None:
-        console.refuse_absent_gpu(further[0].device)
+        console.refuse_absent_device(further[0].device, further[0].decode)
     # what is not there is told of before torch is loaded
     for table in (asked.queries, asked.map, asked.train):
         if table is not None:

@@ -8,14 +8,13 @@ result.metrics["R@1"]
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import samespot
-from samespot.cluster import Cluster, joined_cluster
+from samespot.cluster import Cluster, joined_where_asked
 from samespot.devices import device_named
 from samespot.evaluation.calibration import IsotonicCalibration
 from samespot.evaluation.case_poses import CasePosed, CasePoses, with_limits
@@ -128,7 +127,7 @@ def run_evaluation(
     """The same with options that are read. cases: those of the protocol, where they were opened before. weights: of a
     model by name."""
     describing, reranked = describing or DescribeOptions(), reranked or RerankOptions()
-    with nullcontext() if describing.ray is None else joined_cluster(describing.ray, progress) as cluster:
+    with joined_where_asked(describing.ray, progress) as cluster:
         return _run(model, asked, describing, reranked, posed, cases, weights, cluster, progress)
 
 
