@@ -308,7 +308,10 @@ def test_where_no_photo_may_answer_nothing_is_found(real, there):
         (one,) = there.track([photo], **words)
         assert (one.found, one.position) == (False, None)
         json.dumps(answer.to_dict())
-        assert "not in this map" in str(answer)
+        (name,), (value,) = words, words.values()
+        why = f"no photo of this map, which has {len(there)}, passes the filter {name} {value}"
+        assert answer.no_match == one.no_match == why
+        assert why in str(answer)
 
 
 def test_filters_hold_for_many_photos_and_for_sequences(real, there):
@@ -343,7 +346,13 @@ def test_filters_by_command(real, tmp_path, samespot):
     assert "so --near must be in metres on its plane" in line
     code, said, _ = samespot(*asked, "--near", "-5m,-5m,1")
     assert code == 0
-    assert "not in this map" in said
+    said = " ".join(said.split())
+    why = "no photo of this map, which has 36, passes the filter near -5m,-5m,1"
+    assert said.endswith(f"query03.png not found: {why}")
+    assert samespot(*asked, real / "query04.png", "--near", "-5m,-5m,1")[1].count(why) == 2
+    assert samespot(*asked, "--near", "-5m,-5m,1", "--json", told)[0] == 0
+    (answer,) = json.loads(told.read_text())["answers"]
+    assert (answer["found"], answer["position"], answer["no_match"]) == (False, None, why)
 
 
 # ---- number formats ----

@@ -65,7 +65,7 @@ def locate(typed: dict[str, Any]) -> Any:
     if asked.out is not None:
         refuse_without_degrees(asked.out, generation.places.projection)
     console.refuse_absent_device(asked.device)
-    from samespot.maps.map import Map  # a folder without a map is told of before torch is loaded
+    from samespot.maps.map import Map
 
     there = Map(generation, asked.device)
     answers = (
