@@ -104,6 +104,8 @@ def joined_cluster(address: str, progress: Progress | None = None) -> Iterator[C
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # what its core tells its own authors
     os.environ.setdefault("RAY_COLOR_PREFIX", "0")  # its lines may go to a file
     os.environ.setdefault("RAY_task_oom_retries", str(RETRIES))  # else for ever
+    if "ray" not in sys.modules:  # to import it takes a second
+        _refuse_absent(address)
     import ray
 
     with ExitStack() as stack:
@@ -195,9 +197,7 @@ def signals_kept() -> Iterator[None]:
 
 
 def _join(ray: Any, asked: str) -> None:
-    address, named = _meant(asked)
-    if address not in ("auto", "local"):
-        _knock(address, named)
+    address, named = _refuse_absent(asked)
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
     alone = {"include_dashboard": False} if address == "local" else {}
     try:
@@ -214,6 +214,14 @@ def _join(ray: Any, asked: str) -> None:
         ) from None
     except (RuntimeError, ValueError, OSError) as error:  # the first: other versions of Ray and Python
         raise InputError(f"{named}: {_versions(str(error)) or _first_line(error)}") from None
+
+
+def _refuse_absent(asked: str) -> tuple[str, str]:
+    """Raise where nothing answers at an address; what `_meant` gives."""
+    address, named = _meant(asked)
+    if address not in ("auto", "local"):
+        _knock(address, named)
+    return address, named
 
 
 def _meant(asked: str) -> tuple[str, str]:

@@ -82,17 +82,20 @@ def evaluate(typed: dict[str, Any]) -> Any:
     for table in (asked.queries, asked.map, asked.train):
         if table is not None:
             refuse_absent(table)
-    if asked.protocol is not None:
-        from samespot.evaluation.protocols import located, protocol_named
-
-        located(asked.root, protocol_named(asked.protocol))
-    from samespot.cli.evaluation_screen import evaluation_tables
-    from samespot.evaluation.run import run_evaluation
-    from samespot.figures.evaluation import draw_evaluation
-
     with console.progress_bar() as progress:
-        done = run_evaluation(named.model, asked, *further, weights=named.weights, progress=progress)
+        from samespot.evaluation.question import question_of
+
+        question = question_of(asked, progress=progress)
+        with joined_where_asked(further[0].ray, progress):
+            from samespot.evaluation.run import run_evaluation  # what was wrong is told: torch may be loaded
+            from samespot.figures.evaluation import draw_evaluation
+
+            done = run_evaluation(
+                named.model, asked, *further, question=question, weights=named.weights, progress=progress
+            )
         pictures = draw_evaluation(done, out, gallery=drawn.gallery, seed=asked.seed, progress=progress)
+    from samespot.cli.evaluation_screen import evaluation_tables
+
     evaluation_tables(done.evaluation)
     console.notes_of(*(table for case in done.cases for table in (case.queries, case.places)))
     console.files_written([*done.files, *pictures])
