@@ -30,7 +30,22 @@ if TYPE_CHECKING:  # a line about a typo must not wait for pandas and torch
     from samespot.retrieval.descriptors import Descriptors
     from samespot.training.run_folder import TrainingResult
 
-out = Console()
+
+class _BesideBar(Console):
+    """Standard output. A bar on standard error, often the same terminal, makes room while something is said."""
+
+    bar: Progress | None = None  # that is shown now
+
+    def print(self, *objects: Any, **how: Any) -> None:
+        live = self.bar.live if self.bar is not None and self.is_terminal else None
+        if live is not None:
+            live.stop()
+        super().print(*objects, **how)
+        if live is not None:
+            live.start(refresh=True)
+
+
+out = _BesideBar()
 err = Console(stderr=True)
 
 
@@ -69,7 +84,11 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
                 tasks[name] = bar.add_task(what, total=total or None)
             bar.update(tasks[name], description=what, completed=done, total=total or None)
 
-        yield report
+        out.bar = bar
+        try:
+            yield report
+        finally:
+            out.bar = None
 
 
 def complain(line: str) -> None:
