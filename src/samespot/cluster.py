@@ -96,16 +96,13 @@ def _no_address(named: str) -> str:
 def joined_cluster(address: str, progress: Progress | None = None) -> Iterator[Cluster]:
     """The cluster at an address, see `ClusterOptions`; left again afterwards, unless it was joined before."""
     tell = progress or silent
-    if find_spec("ray") is None:
-        raise InputError("`ray` needs the package ray; install it with pip install 'samespot[ray]'")
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise InputError("`ray` and torchrun both distribute the work; use only one of them")
+    _refuse_unable()
+    if "ray" not in sys.modules:  # to import it takes a second
+        refuse_absent(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # what its core tells its own authors
     os.environ.setdefault("RAY_COLOR_PREFIX", "0")  # its lines may go to a file
     os.environ.setdefault("RAY_task_oom_retries", str(RETRIES))  # else for ever
-    if "ray" not in sys.modules:  # to import it takes a second
-        _refuse_absent(address)
     import ray
 
     with ExitStack() as stack:
@@ -197,7 +194,7 @@ def signals_kept() -> Iterator[None]:
 
 
 def _join(ray: Any, asked: str) -> None:
-    address, named = _refuse_absent(asked)
+    address, named = refuse_absent(asked)
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
     alone = {"include_dashboard": False} if address == "local" else {}
     try:
@@ -216,12 +213,20 @@ def _join(ray: Any, asked: str) -> None:
         raise InputError(f"{named}: {_versions(str(error)) or _first_line(error)}") from None
 
 
-def _refuse_absent(asked: str) -> tuple[str, str]:
-    """Raise where nothing answers at an address; what `_meant` gives."""
-    address, named = _meant(asked)
-    if address not in ("auto", "local"):
-        _knock(address, named)
-    return address, named
+def refuse_absent(address: str) -> tuple[str, str]:
+    """Raise where no cluster can be joined at an address, as far as that is known without Ray; what `_meant` gives."""
+    _refuse_unable()
+    meant, named = _meant(address)
+    if meant not in ("auto", "local"):
+        _knock(meant, named)
+    return meant, named
+
+
+def _refuse_unable() -> None:
+    if find_spec("ray") is None:
+        raise InputError("`ray` needs the package ray; install it with pip install 'samespot[ray]'")
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise InputError("`ray` and torchrun both distribute the work; use only one of them")
 
 
 def _meant(asked: str) -> tuple[str, str]:

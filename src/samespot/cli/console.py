@@ -288,6 +288,16 @@ def say(line: str) -> None:
     err.print(plain(line), highlight=False, soft_wrap=True, style="dim")
 
 
+def refuse_absent_machine(device: str, decode: str, ray: str | None) -> None:
+    """Raise where the device or, if one is asked for, the cluster is not there; devices of a cluster are its own."""
+    from samespot.cluster import refuse_absent
+
+    if ray is None:
+        refuse_absent_device(device, decode)
+    else:
+        refuse_absent(ray)
+
+
 def refuse_absent_device(device: str, decode: str = "auto") -> None:
     """Raise where the device that is asked for is not there; torch is asked only if it can know better."""
     from samespot.gpus import check_name, driver_there, needs_gpu_to_decode, no_gpu

@@ -38,8 +38,7 @@ def describe(typed: dict[str, Any]) -> Any:
         typed, ModelOptions, DescribedOptions, ReadOptions, PoseOptions, DescribeOptions
     )
     asked, describing, frame = DescribedOptions.of(ours), DescribeOptions.of(how), PoseOptions.of(pose).frame
-    if describing.ray is None:
-        console.refuse_absent_device(describing.device, describing.decode)
+    console.refuse_absent_machine(describing.device, describing.decode, describing.ray)
     named = ModelOptions.of(of_model)
     table = open_places(asked.places, **ReadOptions.of(reading).to_dict(), frame=frame)
     with console.progress_bar() as progress, joined_where_asked(describing.ray, progress):
@@ -76,8 +75,7 @@ def evaluate(typed: dict[str, Any]) -> Any:
     asked, drawn = EvaluateOptions.of(what), EvaluationFigureOptions.of(figures)
     further = DescribeOptions.of(how), RerankOptions.of(again), SolveOptions.of(posed)
     named = ModelOptions.of(of_model)
-    if further[0].ray is None:
-        console.refuse_absent_device(further[0].device, further[0].decode)
+    console.refuse_absent_machine(further[0].device, further[0].decode, further[0].ray)
     # what is not there is told of before torch is loaded
     for table in (asked.queries, asked.map, asked.train):
         if table is not None:

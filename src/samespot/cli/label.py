@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from samespot.cli import console
 from samespot.cli.app import app
 from samespot.cli.bridge import command, words_of
-from samespot.cluster import joined_where_asked
+from samespot.cluster import joined_where_asked, refuse_absent
 from samespot.errors import InputError
 from samespot.options import Options, names, option, split
 from samespot.overlap.options import LabelOptions, label_tasks
@@ -37,6 +37,8 @@ def label(typed: dict[str, Any]) -> Any:
         ineffective(set(reading) - {"missing_images"}, reading, f"with `preset={asked.preset}`")
     if asked.device.startswith("cuda"):
         console.refuse_absent_device(asked.device)
+    if asked.ray is not None:
+        refuse_absent(asked.ray)
     results, shown = [], sys.stdout
     tasks = label_tasks(asked, ReadOptions.of(reading))
     # once for all tasks of a preset: to join takes seconds. Meanwhile standard output goes to standard error

@@ -43,8 +43,7 @@ def index(typed: dict[str, Any]) -> Any:
     asked, frame = IndexOptions.of(ours), PoseOptions.of(pose).frame
     ContentOptions.of(content)
     settings = MapOptions.of(how)
-    if settings.ray is None:
-        console.refuse_absent_device(settings.device)
+    console.refuse_absent_machine(settings.device, "auto", settings.ray)
     if asked.source is not None:
         refuse_absent(asked.source)
     from samespot.maps.order import ordered
