@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.light import refused_without_torch
+
 ROOT = Path(__file__).parents[1]
 SRC = ROOT / "src"
 # A room imports only rooms before it; imports inside functions and for types count, too.
@@ -18,6 +20,7 @@ ORDER = (
         "files",
         "signals",
         "options",
+        "gpus",
         "devices",
         "memory",
         "storage",
@@ -92,34 +95,95 @@ def test_help_and_usage_errors_load_nothing_heavy(words):
     assert loaded_by(f"sys.argv[1:] = {words.split()}; from samespot.cli import run; run()") == []
 
 
-# what is told without a network must not wait for the seconds that torch takes to load
+@pytest.mark.parametrize(
+    "words", ["models", "models megaloc", "protocols", "protocols msls-val", "datasets", "places photos.csv"]
+)
+def test_what_needs_no_network_loads_no_torch(tmp_path, words):
+    (tmp_path / "photos.csv").write_text("image,easting,northing\na.jpg,1,2\n")
+    begin = f"import os; os.chdir({str(tmp_path)!r}); sys.argv[1:] = {words.split()}"
+    assert "torch" not in loaded_by(f"{begin}; from samespot.cli import run; run()")
+
+
 MISTAKES = (
     "describe samespot-lite nowhere.csv",
     "describe nothing-of-that-name nowhere.csv",
+    "describe empty photos.csv",
+    "describe samespot-lite photos.csv --device tpu",
+    "describe samespot-lite photos.csv --weights nowhere.pth",
+    "describe samespot-lite photos.csv --ray 127.0.0.1:1",
+    "describe samespot-lite@large photos.csv",
+    "describe samespot-lite broken.csv",
     "evaluate samespot-lite msls-val --root nowhere",
     "evaluate samespot-lite --map nowhere.csv --queries nowhere.csv --within 25m",
+    "evaluate samespot-lite --map broken.csv",
+    "evaluate samespot-lite --map photos.csv --queries columns.csv",
+    "evaluate samespot-lite --map photos.csv --queries photos.csv --within 25m,40deg",
+    "evaluate samespot-lite --map photos.csv --time-gap 5",
+    "evaluate samespot-lite --map far.csv --queries photos.csv",
+    "evaluate samespot-lite --map photos.csv --train broken.csv",
+    "evaluate samespot-lite --map photos.csv --whiten-with nowhere",
+    "evaluate samespot-lite --map photos.csv --ray 127.0.0.1:1",
     "evaluate nothing-of-that-name msls-val",
+    "evaluate empty --map photos.csv",
     "export nowhere",
+    "export empty",
     "export resnet18-gem --weights nowhere",
     "convert nowhere",
     "index nowhere --out map",
+    "index photos.csv --out map --engine milvus",
+    "index photos.csv --out map --engine milvus --uri nowhere/map.db",
+    "index photos.csv --out map --model nothing-of-that-name",
+    "index photos.csv --out map --model empty",
+    "index photos.csv --out map --weights nowhere.pth",
+    "index photos.csv --out map --ray 127.0.0.1:1",
+    "index photos.csv --out map --device tpu",
+    "index photos.csv --out map --split none",
+    "index photos.csv --out map --geometry depth",
+    "index photos.csv --out other",
+    "index broken.csv --out map",
+    "index columns.csv --out map",
+    "index empty --out map",
+    "index --out map --add photos.csv --add nowhere",
+    "index --out map --remove photo.jpg",
+    "index --out map --engine hnsw",
     "locate nowhere query.jpg",
     "serve nowhere",
     "label nowhere.csv",
+    "label columns.csv",
+    "label broken.csv",
+    "label photos.csv",
+    "label photos.csv --within 25m --ray 127.0.0.1:1",
     "train nowhere.csv --labels nowhere",
     "train nowhere --preset campus",
+    "train photos.csv --labels nowhere",
+    "train photos.csv --labels empty",
+    "train photos.csv --labels empty --model nothing-of-that-name",
+    "train photos.csv --labels empty --pool nothing",
+    "train photos.csv --labels empty --weights nowhere.pth",
+    "train photos.csv --labels empty --device tpu",
+    "train photos.csv --labels empty --run other",
+    "train broken.csv --labels empty",
+    "train photos.csv --labels empty --validate photos.csv --validate-map broken.csv",
     "compare nowhere nowhere",
+    "compare empty other",
     "report nowhere",
+    "report empty",
 )
 
 
 def test_mistakes_are_told_before_torch_is_loaded(tmp_path):
-    lines = ["import os, sys", f"os.chdir({str(tmp_path)!r})", "from samespot.cli import run"]
-    lines += [f"for words in {MISTAKES}:", "    sys.argv[1:] = words.split()"]
-    lines += ["    try: run()", "    except SystemExit as stop: assert stop.code == 2, words"]
-    lines += ["    assert 'torch' not in sys.modules, words", "    print('told:', words)"]
-    done = subprocess.run([sys.executable, "-c", "\n".join(lines)], capture_output=True, text=True)
-    assert done.stdout.count("told:") == len(MISTAKES), done.stderr
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "letter.txt").write_text("Dear reader")
+    for name, rows in (
+        ("photos", "image,easting,northing\na.jpg,1,2\nb.jpg,3,4\n"),
+        ("far", "image,easting,northing\nz.jpg,9000,2\n"),
+        ("broken", "image,easting,northing\na.jpg,1,x\n"),
+        ("columns", "image,place\na.jpg,here\n"),
+    ):
+        (tmp_path / f"{name}.csv").write_text(rows)
+    said = refused_without_torch(MISTAKES, tmp_path)
+    assert all("samespot: " in line for line in said.values()), said
 
 
 def test_options_load_nothing_heavy():

@@ -22,7 +22,7 @@ from reproduction.figures.curves import (
 from reproduction.figures.drawings import CM, COLUMN, bare, letter, paper_style, sectors_only
 from samespot.figures.report_runs import Described, ReportRun
 from samespot.figures.style import save
-from samespot.model.checkpoint import model_folder
+from samespot.model.naming import model_folder
 from samespot.overlap.classes import POSITIVE
 from samespot.overlap.labels import PairLabels
 from samespot.overlap.rules import Sectors

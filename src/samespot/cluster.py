@@ -95,10 +95,9 @@ def _no_address(named: str) -> str:
 def joined_cluster(address: str, progress: Progress | None = None) -> Iterator[Cluster]:
     """The cluster at an address, see `ClusterOptions`; left again afterwards, unless it was joined before."""
     tell = progress or silent
-    if find_spec("ray") is None:
-        raise InputError("`ray` needs the package ray; install it with pip install 'samespot[ray]'")
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise InputError("`ray` and torchrun both distribute the work; use only one of them")
+    _refuse_unable()
+    if "ray" not in sys.modules:  # to import it takes a second
+        refuse_absent(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # what its core tells its own authors
     os.environ.setdefault("RAY_COLOR_PREFIX", "0")  # its lines may go to a file
@@ -113,6 +112,16 @@ def joined_cluster(address: str, progress: Progress | None = None) -> Iterator[C
             stack.enter_context(_part_of(ray, address))
         cluster = Cluster(ray, tell)
         with _checked_once(cluster):
+            yield cluster
+
+
+@contextmanager
+def joined_where_asked(address: str | None, progress: Progress | None = None) -> Iterator[Cluster | None]:
+    """The same; nothing where no cluster is asked for."""
+    if address is None:
+        yield None
+    else:
+        with joined_cluster(address, progress) as cluster:
             yield cluster
 
 
@@ -171,9 +180,7 @@ def _places(address: str, here: str) -> set[tuple[Any, ...]]:
 
 
 def _join(ray: Any, asked: str) -> None:
-    address, named = _meant(asked)
-    if address not in ("auto", "local"):
-        _knock(address, named)
+    address, named = refuse_absent(asked)
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
     alone = {"include_dashboard": False} if address == "local" else {}
     try:
@@ -190,6 +197,22 @@ def _join(ray: Any, asked: str) -> None:
         ) from None
     except (RuntimeError, ValueError, OSError) as error:  # the first: other versions of Ray and Python
         raise InputError(f"{named}: {_versions(str(error)) or _first_line(error)}") from None
+
+
+def refuse_absent(address: str) -> tuple[str, str]:
+    """Raise where no cluster can be joined at an address, as far as that is known without Ray; what `_meant` gives."""
+    _refuse_unable()
+    meant, named = _meant(address)
+    if meant not in ("auto", "local"):
+        _knock(meant, named)
+    return meant, named
+
+
+def _refuse_unable() -> None:
+    if find_spec("ray") is None:
+        raise InputError("`ray` needs the package ray; install it with pip install 'samespot[ray]'")
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        raise InputError("`ray` and torchrun both distribute the work; use only one of them")
 
 
 def _meant(asked: str) -> tuple[str, str]:

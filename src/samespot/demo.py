@@ -238,6 +238,7 @@ def whitened_sizes(photos: int) -> list[int]:
 def evaluate_one(run: Path, town: Path, cases: list[Case], progress: Progress | None) -> Evaluation:
     """By the protocol `town`, whitened on the map and on the training quarter."""
     from samespot.evaluation.options import EvaluateOptions
+    from samespot.evaluation.question import question_of
     from samespot.evaluation.results import NAME, Evaluation
     from samespot.evaluation.run import run_evaluation
     from samespot.model.network import PlaceNet
@@ -257,4 +258,4 @@ def evaluate_one(run: Path, town: Path, cases: list[Case], progress: Progress | 
         train_split="train",
         out=folder,
     )
-    return run_evaluation(run, asked, cases=cases, progress=progress).evaluation
+    return run_evaluation(run, asked, question=question_of(asked, cases), progress=progress).evaluation

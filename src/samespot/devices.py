@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from samespot.errors import InputError
+from samespot.gpus import check_name, needs_gpu_to_decode, no_gpu
 
 PATIENCE = timedelta(days=7)  # for processes whose share takes longer
 COMPILE_PIXELS = 1e11  # that go through a network until compiling it is repaid: 325,000 images of 480 × 640
@@ -28,19 +28,16 @@ T = TypeVar("T")
 
 def device_named(device: str, decode: str = "auto") -> torch.device:
     """The device of this process: under torchrun each has a GPU of its own."""
+    check_name(device)
     if device == "auto":
         device = "cuda" if torch.cuda.is_available() else "cpu"
-    if not re.fullmatch(r"cpu|cuda(:\d+)?", device):
-        raise InputError(f"`device` {device!r} is unknown; choose auto, cpu or cuda")
     where = torch.device(device)
     if where.type != "cuda":
         if decode == "gpu":
-            raise InputError("`decode=gpu` needs a CUDA device; leave it out to decode on the processor")
+            raise needs_gpu_to_decode()
         return where
     if not torch.cuda.is_available():
-        raise InputError(
-            f"`device={device}`: torch sees no GPU; check the driver with nvidia-smi, or use `device=cpu`"
-        )
+        raise no_gpu(device)
     index = int(os.environ.get("LOCAL_RANK", "0")) if where.index is None else where.index
     if index >= torch.cuda.device_count():
         raise InputError(

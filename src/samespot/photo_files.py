@@ -10,16 +10,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from samespot.errors import InputError
-from samespot.storage import address_of, is_file, read_encoded, refusal, shown
+from samespot.storage import address_of, is_address, is_file, read_encoded, refusal, shown
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 HEIC = (".heic", ".heif")
 INSTALL = "HEIC photos need the package pillow-heif: pip install pillow-heif"
+# decoded by torchvision, in less time than by Pillow. Not PNG: of one with too few pixels its decoder ends the process
+BY_TORCHVISION = (b"\xff\xd8\xff", b"GIF8", b"RIFF")
 MOST_PIXELS = 178_956_970  # Pillow's limit; half a gigabyte when decoded
 MOST_MEGAPIXELS = 179  # the same, to be told
 
@@ -32,6 +34,16 @@ def accept_heic() -> bool:
     except ImportError:
         return False
     return True
+
+
+def refuse_no_photo(photo: Any) -> None:
+    """Raise for a file that is missing or no image, as it would be when it is decoded; for nothing but files."""
+    if isinstance(photo, str | Path) and not is_address(photo):
+        encoded = read_encoded(photo)
+        refuse_large(encoded, photo)
+        if not encoded.startswith(BY_TORCHVISION):
+            with opened(encoded, photo):
+                pass
 
 
 def is_heic(name: str) -> bool:

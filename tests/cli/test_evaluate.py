@@ -483,7 +483,7 @@ def test_whitening_with_a_file(samespot, model, tmp_path):
 
 def test_a_whitening_of_another_network_is_refused_before_photos_are_read(samespot, model, street, tmp_path):
     file = Whitening.fit(np.random.default_rng(0).normal(size=(9, 32)), "x").save(tmp_path / "w.safetensors")
-    words = ("--map", street / "map.csv", "--whiten-with", file, "--out", tmp_path / "e")
+    words = ("--map", street / "map.csv", "--within", "1000m", "--whiten-with", file, "--out", tmp_path / "e")
     code, out, err = samespot("evaluate", model, *words)
     assert (code, out, err.count("\n")) == (2, "", 1)
     assert f"{file}: whitens descriptors of 32 dims, but this network gives 96; give the whitening" in err
@@ -649,7 +649,7 @@ def test_protocols_are_listed_and_explained(samespot, tmp_path):
         ("evaluate MODEL --queries HERE/map.csv", "name a protocol"),
         ("evaluate HERE/none --map HERE/map.csv", "no such folder, and no network"),
         ("evaluate HERE --map HERE/map.csv", "no model here"),
-        ("evaluate nosuch-gem --map HERE/map.csv", "nosuch"),
+        ("evaluate nosuch-gem --map HERE/map.csv --within 1000m", "nosuch"),
         ("evaluate MODEL --map HERE/none.csv", "no such file"),
         ("evaluate MODEL --map HERE/map.csv --whiten 0", "--whiten '0': '0' is not a number of dims"),
         ("evaluate MODEL --map HERE/map.csv --whiten 4,x", "--whiten '4,x'"),

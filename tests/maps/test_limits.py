@@ -116,6 +116,21 @@ def test_nothing_asked_leaves_all_and_something_strange_leaves_nothing():
     assert not allowed(places(), near="-77.8,166.6,500").any()  # off the plane
 
 
+def test_the_filter_that_no_photo_passes_is_named():
+    there = places(count=2, heading=[10.0, 200.0], condition=["day", "night"])
+
+    def told(**words):
+        return limits_of(FilterOptions(**words), there, Columns(there), "map").left_none
+
+    assert told(heading="10,5", condition="day") is None
+    fog = "no photo of this map, which has 2, passes the filter condition fog"
+    assert told(condition="fog") == told(heading="10,5", condition="fog") == fog
+    both = told(heading="10,5", condition="night")
+    assert both.endswith("passes all of the filters heading 10,5 and condition night")
+    box = "691000m,5334000.5m,691001m,5334001m"
+    assert told(area=box).endswith(f"the filter area {box}")
+
+
 @pytest.mark.parametrize(
     ("changes", "words", "line"),
     [

@@ -2,6 +2,7 @@
 
 import io
 import json
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -19,6 +20,7 @@ from samespot.maps.questions import Question
 from samespot.maps.trust import Trust
 from samespot.places.table import Places
 from tests import warm
+from tests.light import refused_without_torch
 from tests.maps.test_trust import questions
 
 SCENES, VIEWS = 12, 3
@@ -308,7 +310,10 @@ def test_where_no_photo_may_answer_nothing_is_found(real, there):
         (one,) = there.track([photo], **words)
         assert (one.found, one.position) == (False, None)
         json.dumps(answer.to_dict())
-        assert "not in this map" in str(answer)
+        (name,), (value,) = words, words.values()
+        why = f"no photo of this map, which has {len(there)}, passes the filter {name} {value}"
+        assert answer.no_match == one.no_match == why
+        assert why in str(answer)
 
 
 def test_filters_hold_for_many_photos_and_for_sequences(real, there):
@@ -343,7 +348,42 @@ def test_filters_by_command(real, tmp_path, samespot):
     assert "so --near must be in metres on its plane" in line
     code, said, _ = samespot(*asked, "--near", "-5m,-5m,1")
     assert code == 0
-    assert "not in this map" in said
+    said = " ".join(said.split())
+    why = "no photo of this map, which has 36, passes the filter near -5m,-5m,1"
+    assert said.endswith(f"query03.png not found: {why}")
+    assert samespot(*asked, real / "query04.png", "--near", "-5m,-5m,1")[1].count(why) == 2
+    assert samespot(*asked, "--near", "-5m,-5m,1", "--json", told)[0] == 0
+    (answer,) = json.loads(told.read_text())["answers"]
+    assert (answer["found"], answer["position"], answer["no_match"]) == (False, None, why)
+
+
+def test_mistakes_are_told_before_torch_is_loaded(real, tmp_path):
+    (tmp_path / "note.txt").write_text("no photo")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "names.csv").write_text("name\na.jpg\n")
+    asked, query, taken = (
+        f"locate {real / 'map'}",
+        real / "query03.png",
+        socket.create_server(("127.0.0.1", 0)),
+    )
+    mistakes = {
+        f"{asked} nowhere.jpg": "nowhere.jpg: cannot read the image",
+        f"{asked} note.txt": "note.txt: cannot decode the image (not an image)",
+        f"{asked} empty": "empty: no photos there",
+        f"{asked} names.csv": "names.csv: no column image",
+        f"{asked} {query} --near 48.1,11.5,200": "so --near must be in metres",
+        f"{asked} {query} --since yesterday": "do not tell when they were taken",
+        f"{asked} {query} --condition night": "tell no condition",
+        f"{asked} {query} --device tpu": "--device 'tpu' is unknown",
+        f"index {real / 'query03.png'} --out {real / 'map'}": "query03.png",
+        f"index --out {real / 'map'} --remove nothing": "--remove 'nothing': no photo of the map is meant",
+        f"serve {real / 'map'} --port {taken.getsockname()[1]}": "--host 127.0.0.1, --port",
+        f"serve {real / 'map'} --keys nowhere": "nowhere: cannot read the keys",
+        f"serve {real / 'map'} --device tpu": "--device 'tpu' is unknown",
+    }
+    with taken:
+        said = refused_without_torch(mistakes, tmp_path)
+    assert {words: said[words] for words, line in mistakes.items() if line not in said[words]} == {}
 
 
 # ---- number formats ----

@@ -3,8 +3,8 @@
 import pytest
 
 from samespot.errors import InputError
-from samespot.model.checkpoint import model_folder
 from samespot.model.loading import load_model
+from samespot.model.naming import model_folder
 from samespot.model.network import PlaceNet
 from samespot.model.onnx_export import export_onnx
 

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from samespot.errors import InputError
-from samespot.model.pooling import GeM, make_pool
+from samespot.model.pooling import AGGREGATORS, GeM, make_pool
+from samespot.model.pools import PATTERNS, aggregator_named
 
 
 @pytest.fixture
@@ -64,3 +65,8 @@ def test_netvlad_is_named_by_its_clusters():
     pool = make_pool("netvlad16", 12)
     assert (pool.clusters, pool.channels, pool.size, pool.conv.bias) == (16, 12, 192, None)
     assert make_pool("netvlad7v2", 12).conv.bias.shape == (7,)
+
+
+def test_every_name_of_an_aggregator_makes_one():
+    assert list(AGGREGATORS) == list(PATTERNS)
+    assert all(aggregator_named(example)[0] == example for example in PATTERNS)

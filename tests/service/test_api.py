@@ -10,7 +10,7 @@ from PIL import Image
 
 from samespot.maps.build import update_map
 from samespot.maps.map import open_map
-from samespot.service.hosting import Hosted
+from samespot.service.hosting import Hosted, warm
 from tests.service.conftest import PNG
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -109,6 +109,9 @@ def test_filters_say_which_photos_may_answer(client, photo, street):
     assert {one["image"][:2] for one in near["matches"]} == {"03"}
     away = ask(client, photo(3), near="48.5,11.5,10")
     assert (away.status_code, away.json()["found"], away.json()["matches"]) == (200, False, [])
+    ours = open_map(street / "map").locate(street / "query03.png", near="48.5,11.5,10")
+    assert {**away.json(), "photo": ours.photo} == {**ours.to_dict(), "matches": []}
+    assert ours.no_match.endswith("passes the filter near 48.5,11.5,10")
     for query in ({"near": "here"}, {"condition": "night"}, {"since": "yesterday"}):
         told = ask(client, photo(3), **query)
         assert (told.status_code, told.json()["error"]["code"]) == (422, "bad_request")
@@ -262,6 +265,7 @@ def test_a_newer_generation_takes_over(street, photo, tmp_path):
     shutil.copytree(street / "map", tmp_path / "map")
     hosted = Hosted("map", tmp_path / "map", "cpu")
     before = hosted.map
+    warm(before)
     assert not hosted.refresh()
     update_map(None, tmp_path / "map", remove=("00-*",))
     assert hosted.refresh()

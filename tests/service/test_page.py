@@ -437,6 +437,17 @@ def test_a_doubtful_pose_is_told_as_such_and_does_not_move_the_answer(opened, po
     assert "Your camera looks" not in page.locator("#map-words").text_content()
 
 
+def test_that_no_photo_passes_the_filter_is_told_in_the_place_of_a_guess(opened, service):
+    why = "no photo of this map, which has 40, passes the filter near 1m,2m,3"
+    service.answers[0].update(found=False, probability=0.0, position=None, matches=[], no_match=why)
+    page = opened()
+    ask(page)
+    card = page.wait_for_selector(".card.lost").inner_text()
+    assert "No photo of this map, which has 40, passes the filter near 1m,2m,3." in card
+    assert "guess" not in card
+    assert page.locator("#matches").is_hidden()
+
+
 def test_no_pose_says_why_and_a_map_without_is_not_asked(opened, posing):
     posing.answers[0].update(pose=None, no_pose="only 9 of 214 keypoints agree on a pose; 12 are needed")
     page = opened()

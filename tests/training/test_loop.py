@@ -19,7 +19,7 @@ from samespot.training.loop import train_network
 from samespot.training.mining import Tuples
 from samespot.training.sets import LabelledSet
 from samespot.training.stopping import TrainingStopped
-from samespot.training.validation import Validation
+from samespot.training.validation_sets import Validation
 
 
 def weights(folder) -> torch.Tensor:

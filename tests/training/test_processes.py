@@ -10,7 +10,7 @@ from samespot.model.checkpoint import read_tensors
 from samespot.training.checkpoints import Checkpoints
 from samespot.training.logbook import read_metrics
 from samespot.training.loop import train_network
-from samespot.training.validation import Validation
+from samespot.training.validation_sets import Validation
 from tests import warm
 
 BOTH = """
@@ -20,7 +20,7 @@ from samespot.places.table import Places
 from samespot.training.options import TrainingOptions
 from samespot.training.sets import LabelledSet
 from samespot.training.loop import train_network
-from samespot.training.validation import Validation
+from samespot.training.validation_sets import Validation
 given = json.loads(sys.argv[1])
 table = Places.read(given["places"])
 street = LabelledSet(table, table, PairLabels.open(given["labels"]))

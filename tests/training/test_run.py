@@ -14,8 +14,9 @@ from samespot.overlap.task import run_task
 from samespot.places.table import Places
 from samespot.training.logbook import read_metrics
 from samespot.training.options import TrainingData, asked_for, preset_options
-from samespot.training.run import train, training_data
-from samespot.training.validation import Validation
+from samespot.training.prepared import training_data
+from samespot.training.run import train
+from samespot.training.validation_sets import Validation
 
 
 @pytest.fixture(scope="module")

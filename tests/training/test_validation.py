@@ -5,7 +5,8 @@ import pytest
 import torch
 
 from samespot.errors import InputError
-from samespot.training.validation import Validation, nearest, recall
+from samespot.training.validation import nearest, recall
+from samespot.training.validation_sets import Validation
 
 
 def test_nearest_is_the_smallest_distance():

@@ -27,7 +27,7 @@ def answer_line(outcome: Answer | Trouble) -> None:
         complain(outcome.why)
         return
     mark = "[green]✓[/]" if outcome.found else "[yellow]–[/]"
-    told = str(outcome.position) if outcome.found else "not in this map"
+    told = str(outcome.position) if outcome.found else plain(outcome.no_match or "not in this map")
     out.print(
         f"{mark} {plain(outcome.photo)}  {told}  [dim]{percent(outcome.probability)}[/]",
         highlight=False,
@@ -36,7 +36,9 @@ def answer_line(outcome: Answer | Trouble) -> None:
 
 
 def footing(answer: Answer) -> None:
-    """What the probabilities rest on."""
+    """What the probabilities rest on, if there are any."""
+    if answer.no_match is not None:
+        return
     share = "half" if answer.outside == 0.5 else f"{100 * answer.outside:g} %"
     whose = {
         "map": "They come from questions to the map's own photos.",
@@ -48,6 +50,8 @@ def footing(answer: Answer) -> None:
 
 
 def _headline(answer: Answer) -> str:
+    if answer.no_match is not None:
+        return f"[bold yellow]not found[/]: {plain(answer.no_match)}"
     if not answer.found:
         return (
             f"[bold yellow]not in this map[/], as far as can be told. The best guess, {answer.position}, is right with"

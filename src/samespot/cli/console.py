@@ -30,7 +30,22 @@ if TYPE_CHECKING:  # a line about a typo must not wait for pandas and torch
     from samespot.retrieval.descriptors import Descriptors
     from samespot.training.run_folder import TrainingResult
 
-out = Console()
+
+class _BesideBar(Console):
+    """Standard output. A bar on standard error, often the same terminal, makes room while something is said."""
+
+    bar: Progress | None = None  # that is shown now
+
+    def print(self, *objects: Any, **how: Any) -> None:
+        live = self.bar.live if self.bar is not None and self.is_terminal else None
+        if live is not None:
+            live.stop()
+        super().print(*objects, **how)
+        if live is not None:
+            live.start(refresh=True)
+
+
+out = _BesideBar()
 err = Console(stderr=True)
 
 
@@ -69,7 +84,11 @@ def progress_bar() -> Iterator[Callable[[str, int, int], None]]:
                 tasks[name] = bar.add_task(what, total=total or None)
             bar.update(tasks[name], description=what, completed=done, total=total or None)
 
-        yield report
+        out.bar = bar
+        try:
+            yield report
+        finally:
+            out.bar = None
 
 
 def complain(line: str) -> None:
@@ -269,12 +288,29 @@ def say(line: str) -> None:
     err.print(plain(line), highlight=False, soft_wrap=True, style="dim")
 
 
-def refuse_absent_gpu(device: str) -> None:
-    """Raise where a CUDA device is asked for and is not there; looked at before any work is done."""
+def refuse_absent_machine(device: str, decode: str, ray: str | None) -> None:
+    """Raise where the device or, if one is asked for, the cluster is not there; devices of a cluster are its own."""
+    from samespot.cluster import refuse_absent
+
+    if ray is None:
+        refuse_absent_device(device, decode)
+    else:
+        refuse_absent(ray)
+
+
+def refuse_absent_device(device: str, decode: str = "auto") -> None:
+    """Raise where the device that is asked for is not there; torch is asked only if it can know better."""
+    from samespot.gpus import check_name, driver_there, needs_gpu_to_decode, no_gpu
+
+    check_name(device)
+    if decode == "gpu" and (device == "cpu" or not driver_there()):
+        raise needs_gpu_to_decode()
     if device.startswith("cuda"):
+        if not driver_there():
+            raise no_gpu(device)
         from samespot.devices import device_named
 
-        device_named(device)
+        device_named(device, decode)
 
 
 def first_process() -> bool:

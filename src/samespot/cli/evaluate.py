@@ -9,6 +9,7 @@ from typing import Any
 from samespot.cli import console
 from samespot.cli.app import app
 from samespot.cli.bridge import command
+from samespot.cluster import joined_where_asked
 from samespot.evaluation.options import EvaluateOptions
 from samespot.figures.options import EvaluationFigureOptions
 from samespot.matching.options import RerankOptions
@@ -37,15 +38,14 @@ def describe(typed: dict[str, Any]) -> Any:
         typed, ModelOptions, DescribedOptions, ReadOptions, PoseOptions, DescribeOptions
     )
     asked, describing, frame = DescribedOptions.of(ours), DescribeOptions.of(how), PoseOptions.of(pose).frame
-    if describing.ray is None:
-        console.refuse_absent_gpu(describing.device)
+    console.refuse_absent_machine(describing.device, describing.decode, describing.ray)
     named = ModelOptions.of(of_model)
     table = open_places(asked.places, **ReadOptions.of(reading).to_dict(), frame=frame)
-    # a table that does not open is told of before torch is loaded
-    from samespot.model.loading import load_model
-    from samespot.retrieval.describe import describe as describe_places
+    with console.progress_bar() as progress, joined_where_asked(describing.ray, progress):
+        # what was wrong is told: torch may be loaded
+        from samespot.model.loading import load_model
+        from samespot.retrieval.describe import describe as describe_places
 
-    with console.progress_bar() as progress:
         net = load_model(named.model, weights=named.weights, progress=progress)
         described = describe_places(net, table, asked.out, whiten=asked.whiten, progress=progress, **how)
     if console.first_process():
@@ -75,23 +75,25 @@ def evaluate(typed: dict[str, Any]) -> Any:
     asked, drawn = EvaluateOptions.of(what), EvaluationFigureOptions.of(figures)
     further = DescribeOptions.of(how), RerankOptions.of(again), SolveOptions.of(posed)
     named = ModelOptions.of(of_model)
-    if further[0].ray is None:
-        console.refuse_absent_gpu(further[0].device)
+    console.refuse_absent_machine(further[0].device, further[0].decode, further[0].ray)
     # what is not there is told of before torch is loaded
     for table in (asked.queries, asked.map, asked.train):
         if table is not None:
             refuse_absent(table)
-    if asked.protocol is not None:
-        from samespot.evaluation.protocols import located, protocol_named
-
-        located(asked.root, protocol_named(asked.protocol))
-    from samespot.cli.evaluation_screen import evaluation_tables
-    from samespot.evaluation.run import run_evaluation
-    from samespot.figures.evaluation import draw_evaluation
-
     with console.progress_bar() as progress:
-        done = run_evaluation(named.model, asked, *further, weights=named.weights, progress=progress)
+        from samespot.evaluation.question import question_of
+
+        question = question_of(asked, progress=progress)
+        with joined_where_asked(further[0].ray, progress):
+            from samespot.evaluation.run import run_evaluation  # what was wrong is told: torch may be loaded
+            from samespot.figures.evaluation import draw_evaluation
+
+            done = run_evaluation(
+                named.model, asked, *further, question=question, weights=named.weights, progress=progress
+            )
         pictures = draw_evaluation(done, out, gallery=drawn.gallery, seed=asked.seed, progress=progress)
+    from samespot.cli.evaluation_screen import evaluation_tables
+
     evaluation_tables(done.evaluation)
     console.notes_of(*(table for case in done.cases for table in (case.queries, case.places)))
     console.files_written([*done.files, *pictures])

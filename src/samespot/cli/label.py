@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from contextlib import nullcontext, redirect_stdout
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from samespot.cli import console
 from samespot.cli.app import app
 from samespot.cli.bridge import command, words_of
-from samespot.cluster import joined_cluster
+from samespot.cluster import joined_where_asked, refuse_absent
 from samespot.errors import InputError
 from samespot.options import Options, names, option, split
 from samespot.overlap.options import LabelOptions, label_tasks
@@ -35,11 +35,14 @@ def label(typed: dict[str, Any]) -> Any:
         from samespot.options import ineffective
 
         ineffective(set(reading) - {"missing_images"}, reading, f"with `preset={asked.preset}`")
-    console.refuse_absent_gpu(asked.device)
+    if asked.device.startswith("cuda"):
+        console.refuse_absent_device(asked.device)
+    if asked.ray is not None:
+        refuse_absent(asked.ray)
     results, shown = [], sys.stdout
     tasks = label_tasks(asked, ReadOptions.of(reading))
     # once for all tasks of a preset: to join takes seconds. Meanwhile standard output goes to standard error
-    with nullcontext() if asked.preset is None or asked.ray is None else joined_cluster(asked.ray):
+    with joined_where_asked(None if asked.preset is None else asked.ray):
         for task in tasks:
             done, files = _labelled(task, asked)
             with redirect_stdout(shown):

@@ -64,8 +64,8 @@ def locate(typed: dict[str, Any]) -> Any:
     generation = open_generation(asked.map)
     if asked.out is not None:
         refuse_without_degrees(asked.out, generation.places.projection)
-    console.refuse_absent_gpu(asked.device)
-    from samespot.maps.map import Map  # a folder without a map is told of before torch is loaded
+    console.refuse_absent_device(asked.device)
+    from samespot.maps.map import Map
 
     there = Map(generation, asked.device)
     answers = (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from samespot.cli import console
 from samespot.cli.app import app
 from samespot.cli.bridge import command
-from samespot.errors import InputError
+from samespot.cluster import joined_where_asked
 from samespot.maps.options import ContentOptions, MapOptions
 from samespot.options import Options, option, split
 from samespot.places.catalogue import refuse_absent
@@ -43,23 +43,22 @@ def index(typed: dict[str, Any]) -> Any:
     asked, frame = IndexOptions.of(ours), PoseOptions.of(pose).frame
     ContentOptions.of(content)
     settings = MapOptions.of(how)
-    if settings.ray is None:
-        console.refuse_absent_gpu(settings.device)
-    if asked.source is None and not (content.get("add") or content.get("remove") or "engine" in how):
-        raise InputError("give a folder or table of photos, or `add`, `remove` or `engine`")
+    console.refuse_absent_machine(settings.device, "auto", settings.ray)
     if asked.source is not None:
         refuse_absent(asked.source)
-    from samespot.maps.build import update_map
+    from samespot.maps.order import ordered
 
-    with console.progress_bar() as progress:
-        built = update_map(
-            asked.source,
-            asked.out,
-            reading={**ReadOptions.of(reading).to_dict(), "frame": frame},
-            progress=progress,
-            **content,
-            **how,
-        )
+    order = ordered(
+        asked.source,
+        asked.out,
+        reading={**ReadOptions.of(reading).to_dict(), "frame": frame},
+        **content,
+        **how,
+    )
+    with console.progress_bar() as progress, joined_where_asked(settings.ray, progress):
+        from samespot.maps.build import carry_out  # what was wrong is told: torch may be loaded
+
+        built = carry_out(order, progress)
     for note in built.generation.places.notes:
         console.warn(note)
     for note in _unread(built):

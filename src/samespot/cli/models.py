@@ -52,7 +52,7 @@ class ConvertOptions(Options):
 def convert(typed: dict[str, Any]) -> Any:
     """Convert a published network into a model folder."""
     asked = ConvertOptions.of(typed)
-    from samespot.model.catalogue import refuse_no_weights
+    from samespot.model.naming import refuse_no_weights
 
     refuse_no_weights(asked.file)
     from samespot.model.convert import convert as convert_file

@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Any
 
+from samespot.cli import console
 from samespot.cli.app import app
 from samespot.cli.bridge import command
 from samespot.errors import InputError
@@ -24,7 +25,13 @@ def serve(typed: dict[str, Any]) -> Any:
 
     for folder in named_maps(options.maps).values():
         read_meta(folder)  # a folder without a map is told of before torch is loaded
-    from samespot.service.server import serve as run
+    from samespot.service.keys import keys_for
+    from samespot.service.listening import listen
 
-    run(options, lambda address: print(f"Open {address} in a browser. Ctrl-C stops it.", flush=True))
+    keys_for(options)
+    console.refuse_absent_device(options.device)
+    with listen(options) as listening:
+        from samespot.service.server import serve as run  # what was wrong is told: torch may be loaded
+
+        run(options, listening, lambda at: print(f"Open {at} in a browser. Ctrl-C stops it.", flush=True))
     return {"stopped": True}

@@ -17,18 +17,24 @@ def train(typed: dict[str, Any]) -> Any:
 
     Many GPUs: torchrun --nproc_per_node=8 -m samespot train ...
     """
-    data, _ = asked_for(typed)  # a mistake is said before torch is loaded
+    data, options = asked_for(typed)
+    console.refuse_absent_device(options.device, options.decode)
     if data.preset is None:
         refuse_absent(data.places)
     else:
         data_set(data.preset).refuse_absent(data.places)
-    from samespot.training.run import train as train_places
+    from samespot.training.prepared import prepared
 
     flags = flags_of(TrainingData, TrainingOptions)
+
+    def say(line: str) -> None:
+        console.say(with_flags(line, flags))
+
     with console.progress_bar() as progress:
-        result = train_places(
-            **typed, progress=progress, say=lambda line: console.say(with_flags(line, flags))
-        )
+        begun = prepared(typed, progress, say)
+        from samespot.training.run import train_prepared  # what was wrong is told: torch may be loaded
+
+        result = train_prepared(begun, progress=progress, say=say)
     result.warnings = [with_flags(line, flags) for line in result.warnings]
     if console.first_process():
         console.training_table(result)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,9 +13,11 @@ from samespot.errors import InputError
 from samespot.evaluation.cases import Case
 from samespot.evaluation.poses import POSE_LIMITS, ROOM
 from samespot.evaluation.protocol import Protocol
-from samespot.poses.estimating import DensePoses, LocalPoses, Posing, pose_all
 from samespot.poses.options import SolveOptions
 from samespot.progress import Progress
+
+if TYPE_CHECKING:  # results are read without torch
+    from samespot.poses.estimating import Posing
 
 Floats = NDArray[np.float64]
 
@@ -44,9 +46,13 @@ class CasePoses:
 
     def __call__(self, case: Case, lists: NDArray[np.int64], progress: Progress) -> CasePosed:
         """lists: (q, k) rows of the case's map."""
+        from samespot.poses.estimating import pose_all
+
         return CasePosed(*pose_all(self._posing(case), lists, self.options.pose_from, progress))
 
     def _posing(self, case: Case) -> Posing:
+        from samespot.poses.estimating import DensePoses, LocalPoses
+
         asked = self.options
         if asked.poses != "local":
             views = asked.poses == "dense-views"

@@ -28,7 +28,7 @@ from samespot.arrays import as_safetensors
 from samespot.evaluation.cases import Case
 from samespot.evaluation.metrics import gains, hits
 from samespot.files import write_whole
-from samespot.matching.reranker import Reranked
+from samespot.matching.reranked import Reranked
 from samespot.overlap.labels import PairLabels
 from samespot.retrieval.search import Found
 

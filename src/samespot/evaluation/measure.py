@@ -90,21 +90,6 @@ def measure(
     return done
 
 
-def refuse_hopeless(protocol: Protocol, cases: Sequence[Case], reranking: Reranking | None = None) -> None:
-    """Raise where there is nothing to measure; to be asked before photos are described."""
-    if not cases:
-        raise InputError(f"protocol {protocol.name}: no case has both queries and a map")
-    if protocol.truth == "positives" and not any(case.counted.any() for case in cases):
-        queries = sum(case.query_count for case in cases)
-        raise InputError(
-            f"protocol {protocol.name}: none of the {queries} queries has anything to find in the map"
-            f" ({protocol.positive}); are both of the same place?"
-        )
-    sequences = any(case.query_frames is not None or case.place_frames is not None for case in cases)
-    if reranking is not None and sequences:
-        raise InputError("re-ranking compares single photos, and these cases have sequences; leave it out")
-
-
 def reranked_name(reranking: Reranking, names: Sequence[str]) -> str:
     """The descriptor whose lists are re-ranked."""
     return descriptor_named(reranking.of, names, "re-rank")

@@ -8,14 +8,13 @@ result.metrics["R@1"]
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import samespot
-from samespot.cluster import Cluster, joined_cluster
+from samespot.cluster import Cluster, joined_where_asked
 from samespot.devices import device_named
 from samespot.evaluation.calibration import IsotonicCalibration
 from samespot.evaluation.case_poses import CasePosed, CasePoses, with_limits
@@ -26,14 +25,12 @@ from samespot.evaluation.measure import (
     Measured,
     measure,
     query_list,
-    refuse_hopeless,
     reranked_name,
 )
 from samespot.evaluation.options import EvaluateOptions
 from samespot.evaluation.pair_curve import PairCurve
 from samespot.evaluation.protocol import Protocol
-from samespot.evaluation.protocols import located, protocol_named
-from samespot.evaluation.protocols.tables import own_tables
+from samespot.evaluation.question import Question, question_of, refuse_hopeless
 from samespot.evaluation.reranking import reranking_of
 from samespot.evaluation.results import Evaluation
 from samespot.evaluation.seen import learned_photos, seen_notes
@@ -44,7 +41,6 @@ from samespot.model.loading import load_model
 from samespot.model.network import PlaceNet
 from samespot.options import split
 from samespot.overlap.labels import PairLabels
-from samespot.places.catalogue import as_places
 from samespot.places.table import Places
 from samespot.poses.options import SolveOptions
 from samespot.progress import Progress
@@ -56,7 +52,6 @@ from samespot.retrieval.sharded import search_sharded
 from samespot.statistics.intervals import Interval
 from samespot.whitening.whitening import Whitening
 
-TRAINING = "training places"
 Describe = Callable[[Places, str], Descriptors]  # places and a name for their descriptors -> descriptors
 _OF_TABLES = ("queries_digest", "places_digest", "same_table", "dropped")  # of labels: not of their rule
 
@@ -121,15 +116,15 @@ def run_evaluation(
     reranked: RerankOptions | None = None,
     posed: SolveOptions | None = None,
     *,
-    cases: list[Case] | None = None,
+    question: Question | None = None,
     weights: Path | None = None,
     progress: Progress | None = None,
 ) -> Evaluated:
-    """The same with options that are read. cases: those of the protocol, where they were opened before. weights: of a
-    model by name."""
+    """The same with options that are read. question: what they ask, where that was read before. weights: of a model by
+    name."""
     describing, reranked = describing or DescribeOptions(), reranked or RerankOptions()
-    with nullcontext() if describing.ray is None else joined_cluster(describing.ray, progress) as cluster:
-        return _run(model, asked, describing, reranked, posed, cases, weights, cluster, progress)
+    with joined_where_asked(describing.ray, progress) as cluster:
+        return _run(model, asked, describing, reranked, posed, question, weights, cluster, progress)
 
 
 def _run(
@@ -138,7 +133,7 @@ def _run(
     describing: DescribeOptions,
     reranked: RerankOptions,
     posed: SolveOptions | None,
-    cases: list[Case] | None,
+    question: Question | None,
     weights: Path | None,
     cluster: Cluster | None,
     progress: Progress | None,
@@ -146,9 +141,10 @@ def _run(
     # what this process itself computes on; an absent GPU should show before any work is done
     device = describing.device if cluster is None or describing.device == "cpu" else "auto"
     device_named(device)
+    question = question or question_of(asked, progress=progress)
+    protocol, cases = question.protocol, question.cases
     net = load_model(model, weights=weights, progress=progress)
-    given = _given(asked, net)  # a wrong file should show before photos are described
-    protocol, cases = protocol_and_cases(asked) if cases is None else (_named(asked), cases)
+    given = _given(asked, net, question.whitening)  # a wrong file should show before photos are described
     posing = None
     if posed is not None and posed.poses is not None:
         protocol = with_limits(protocol, cases)
@@ -156,7 +152,7 @@ def _run(
     facts = _model_facts(model, net)
     if asked.out is not None:
         refuse_other(asked.out, facts, _protocol_facts(protocol, asked), cases)
-    described, other = describer(net, asked.out, describing, progress), _training_places(asked)
+    described, other = describer(net, asked.out, describing, progress), question.other
     done = evaluate_cases(
         protocol,
         cases,
@@ -254,17 +250,6 @@ def evaluate_cases(
     )
 
 
-def protocol_and_cases(asked: EvaluateOptions) -> tuple[Protocol, list[Case]]:
-    if asked.protocol is None:
-        return own_tables(asked)
-    protocol = _named(asked)
-    return protocol, protocol.cases(located(asked.root, protocol), **asked.of_protocol)
-
-
-def _named(asked: EvaluateOptions) -> Protocol:
-    return protocol_named(str(asked.protocol))
-
-
 def _protocol_facts(protocol: Protocol, options: EvaluateOptions) -> dict[str, Any]:
     return {**protocol.to_dict(), "options": {**protocol.options, **options.of_protocol}}
 
@@ -275,22 +260,14 @@ def _model_facts(model: Any, net: PlaceNet) -> dict[str, Any]:
     return {"model": name, "digest": net.digest(), **own}
 
 
-def _given(asked: EvaluateOptions, net: PlaceNet) -> list[GivenWhitening]:
+def _given(asked: EvaluateOptions, net: PlaceNet, of_file: GivenWhitening | None) -> list[GivenWhitening]:
     """The model's own whitening, where it is asked for or nothing is, and that of a file."""
     own = any(one.how == "model" for one in asked.whiten) or (net.whitening is not None and not asked.whiten)
     given = [GivenWhitening.of_model(net)] if own else []
-    given += [GivenWhitening.load(asked.whiten_with)] if asked.whiten_with is not None else []
+    given += [of_file] if of_file is not None else []
     for one in given:
         one.refuse_other_size(net.descriptor_size)
     return given
-
-
-def _training_places(asked: EvaluateOptions) -> Other | None:
-    given: Any = asked.train
-    if given is None:
-        return None
-    places = as_places(given, wrap_headings=asked.wrap_headings, missing_images=asked.missing_images)
-    return Other(TRAINING, places if asked.train_split is None else places.of_split(asked.train_split))
 
 
 def describer(

@@ -9,7 +9,7 @@ from typing import Any
 from samespot.errors import InputError
 from samespot.evaluation.cases import Case
 from samespot.files import read_json
-from samespot.model.checkpoint import model_folder
+from samespot.model.naming import model_folder
 from samespot.model.network import PlaceNet
 from samespot.places.marks import photos_in_common
 from samespot.places.table import Places

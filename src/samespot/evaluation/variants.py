@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from samespot.errors import InputError
 from samespot.evaluation.options import EvaluateOptions
 from samespot.evaluation.results import Variant
-from samespot.model.network import PlaceNet
 from samespot.overlap.labels import PairLabels
 from samespot.overlap.rules import Rule
 from samespot.places.table import Places
@@ -23,6 +22,9 @@ from samespot.whitening.axes import MOST_IMAGES
 from samespot.whitening.damping import Damping
 from samespot.whitening.recipe import Recipe
 from samespot.whitening.whitening import Whitening
+
+if TYPE_CHECKING:  # what is asked is read before torch is loaded
+    from samespot.model.network import PlaceNet
 
 MAP = "the map"
 OWN = "the model's whitening"

@@ -40,9 +40,12 @@ def report(
     runs: run folders, evaluation folders or files, or what `train` and `evaluate` returned; one or a list. With t-SNE
     and activation maps if models, photos and descriptors are available.
     """
-    from samespot.figures.report_networks import activations_of, differences_of
-
     loaded = load_runs(runs)
+    from samespot.figures.report_networks import (  # torch: runs that are none are told
+        activations_of,
+        differences_of,
+    )
+
     differences, activations = differences_of(loaded, progress), activations_of(loaded, progress)
     return write_report(
         loaded, Path(out), title=title, differences=differences, activations=activations, progress=progress

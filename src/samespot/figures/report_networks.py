@@ -11,7 +11,7 @@ import numpy as np
 from samespot.figures.activation import activation_maps
 from samespot.figures.pair_differences import pair_differences
 from samespot.figures.report_runs import ActivationRow, Described, ReportRun, RunDifferences
-from samespot.model.checkpoint import model_folder
+from samespot.model.naming import model_folder
 from samespot.model.network import PlaceNet
 from samespot.progress import Progress
 

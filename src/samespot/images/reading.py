@@ -10,11 +10,9 @@ import torch
 from torch import Tensor
 
 from samespot.errors import InputError
-from samespot.photo_files import opened, refuse_large
+from samespot.photo_files import BY_TORCHVISION, opened, refuse_large
 from samespot.storage import read_encoded, shown
 
-# by torchvision, in less time than by Pillow. Not PNG: of one with too few pixels its decoder ends the process
-_FAST = (b"\xff\xd8\xff", b"GIF8", b"RIFF")
 _WITH_EXIF = 0x08
 
 
@@ -56,7 +54,7 @@ def decode_image(encoded: bytes, path: str | Path) -> Tensor:
     if not encoded:
         raise InputError(f"{shown(path)}: there is nothing in it; give an image file")
     refuse_large(encoded, path)
-    fast = encoded.startswith(_FAST) and not _is_webp_with_exif(encoded)
+    fast = encoded.startswith(BY_TORCHVISION) and not _is_webp_with_exif(encoded)
     image = _decode_with_torchvision(encoded) if fast else None
     return _decode_with_pillow(encoded, path) if image is None else image
 

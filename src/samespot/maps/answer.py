@@ -101,10 +101,11 @@ class Answer:
     time: float | None = None  # [s] since the first photo of a sequence
     pose: Pose | None = None  # None: not asked for, or there is none
     no_pose: str | None = None  # why there is none, if it was asked for
+    no_match: str | None = None  # why there is not even a best guess
 
     def __str__(self) -> str:
         if self.position is None or not self.matches:
-            return f"{self.photo}: not in this map"
+            return f"{self.photo}: not in this map" + (f": {self.no_match}" if self.no_match else "")
         best = self.matches[0]
         if not self.found:
             return (

@@ -35,23 +35,22 @@ from samespot.maps.asking import calibrate
 from samespot.maps.contents import (
     Contents,
     Part,
-    Source,
     carried,
     joined_parts,
     joined_to,
     known_source,
-    moved_source,
     next_id,
     read_part,
     said_left_out,
     take_out,
     with_part,
 )
-from samespot.maps.engines.engine import asked_for, drop_unneeded, is_sound, make_engine, refuse_unreachable
+from samespot.maps.engines.engine import asked_for, drop_unneeded, is_sound, make_engine
 from samespot.maps.folder import FORMAT, ROW, Generation
 from samespot.maps.geometry import Kind, kind_for, write_points
 from samespot.maps.looking import Look, Looking, Vectors, finite, looks, query_describer
-from samespot.maps.options import ContentOptions, EngineOptions, KeptOptions, MapOptions
+from samespot.maps.options import EngineOptions, KeptOptions, MapOptions
+from samespot.maps.order import Order, ordered
 from samespot.maps.segments import KEY, Described, Segment, bytes_by_array, read_array, write_segment
 from samespot.maps.whitened import Asked, whitening_for, write_vectors
 from samespot.matching.keypoints import Keypoints
@@ -59,8 +58,7 @@ from samespot.model.loading import load_model
 from samespot.model.network import PlaceNet
 from samespot.model.onnx_trunk import OnnxTrunk
 from samespot.model.shipped import DEFAULT_MODEL
-from samespot.options import names, split
-from samespot.places.catalogue import as_places
+from samespot.options import names
 from samespot.places.geodesy import to_degrees
 from samespot.places.options import ReadOptions
 from samespot.places.photos import UNREADABLE
@@ -146,65 +144,27 @@ def update_map(
 
     reading: for `open_places`.
     """
-    begun, folder, tell = time.monotonic(), Path(out), progress or silent
-    kept, content = split(options, MapOptions, ContentOptions)
-    MapOptions.of(kept)  # what is wrong is told before anything is read
-    asked = ContentOptions.of(content)
-    given = [] if places is None else [_opened(places, asked, reading)]
-    added = [_opened(one, asked, reading) for one in asked.add]
-    if not (given or added or asked.remove or "engine" in kept):
-        raise InputError("nothing to do: give a folder or table of photos, or `add`, `remove` or `engine`")
+    return carry_out(ordered(places, out, model=model, reading=reading, **options), progress)
+
+
+def carry_out(order: Order, progress: Progress | None = None) -> Built:
+    """Make the map that was ordered, or bring it up to date."""
+    begun, folder, tell = time.monotonic(), order.folder, progress or silent
     with files.writing(folder), ExitStack() as stack:
         old = files.open_generation(folder) if (folder / files.META).is_file() else None
-        if old is None and not (given or added):
-            what = " to take photos out of" if asked.remove else ""
-            raise InputError(f"{folder}: no map here{what}; index some photos first")
-        work = _Work.begin(folder, old, kept, model, tell, stack)
-        contents = _contents(work, given, added, asked)
-        return work.finish(contents, begun)
+        work = _Work.begin(folder, old, order.kept, order.model, tell, stack)
+        return work.finish(_contents(work, order), begun)
 
 
-@dataclass(frozen=True)
-class _Opened:
-    """A table of photos, and where it came from."""
-
-    given: str
-    places: Places
-
-    @property
-    def root(self) -> str:
-        return os.path.abspath(self.places.root)
-
-    @property
-    def names(self) -> list[str]:
-        return [str(name) for name in self.places.table["image"]]
-
-    def as_source(self, number: int, removed: tuple[str, ...] = ()) -> Source:
-        return Source(number, self.given, self.root, removed, dict(self.places.dropped), self.places.notes)
-
-
-def _opened(source: Any, asked: ContentOptions, reading: Mapping[str, Any] | None) -> _Opened:
-    places = as_places(source, **(reading or {}))
-    given = places.root if isinstance(source, Places) else source
-    places = places if asked.split is None else places.of_split(asked.split)
-    return _Opened(os.path.abspath(given), places)
-
-
-def _contents(
-    work: _Work, given: Sequence[_Opened], added: Sequence[_Opened], asked: ContentOptions
-) -> Contents:
+def _contents(work: _Work, order: Order) -> Contents:
     """The photos of the map as it is to be."""
+    asked = order.content
     parts = work.carried(asked.need_heading)
-    for opened in given:
-        source = known_source(opened.given, parts) or moved_source(opened.names, parts)
-        if source is None and parts:
-            raise InputError(
-                f"{work.folder}: is a map of {parts[0].source.given}, not of {opened.given}; add its photos with `add`,"
-                " or choose another folder"
-            )
+    for opened in order.given:
+        source = opened.among(parts, work.folder)
         told = opened.as_source(0) if source is None else opened.as_source(source.id, source.removed)
         parts = with_part(parts, read_part(told, opened.places, work.recipe, asked.need_heading))
-    for opened in added:
+    for opened in order.added:
         source = known_source(opened.given, parts)
         told = opened.as_source(next_id(parts) if source is None else source.id)
         part = read_part(told, opened.places, work.recipe, asked.need_heading)
@@ -248,7 +208,6 @@ class _Work:
             before.pop("weights", None)  # they are of the model of before
         settings = MapOptions(**{**before, **typed, "model": None})
         engine = asked_for(typed, None if old is None else old.meta)
-        refuse_unreachable(engine)
         precision = _precision(settings, old, tell, stack)
         if model is None and old is not None:
             net, facts = own_model.load_own(folder, old.meta["model"], tell), old.meta["model"]

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from samespot.maps.estimate import position_of
-from samespot.maps.evidence import evidence_of
+from samespot.maps.evidence import EVIDENCE, evidence_of
 from samespot.matching.keypoints import Keypoints
-from samespot.matching.verification import Agreement, Verifier
 from samespot.places.table import Places
+
+if TYPE_CHECKING:  # a map is opened without torch
+    from samespot.matching.verification import Agreement, Verifier
 
 LISTED = 100  # candidates that are looked at, so that the first of another place is among them
 VERIFIED = 20  # of them that are compared by local features
@@ -55,6 +57,9 @@ class Candidates:
     def position(self, near: float) -> Floats:
         """(2,) [m] where the photo was taken, if the first is right."""
         return position_of(self.at, self.inliers, near)
+
+
+NOTHING = Candidates(np.zeros(0, dtype=np.int64), np.zeros((0, 2)), np.zeros(0), (), np.zeros(len(EVIDENCE)))
 
 
 def candidates_of(

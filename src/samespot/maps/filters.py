@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, fields
 from datetime import date, datetime
+from typing import Any
 
 from samespot.errors import InputError
 from samespot.options import Options, option
@@ -25,6 +26,9 @@ class Point:
     second: float
     metres: bool = False
 
+    def __str__(self) -> str:
+        return ",".join(f"{one:.10g}{'m' * self.metres}" for one in (self.first, self.second))
+
 
 @dataclass(frozen=True)
 class Near:
@@ -32,6 +36,9 @@ class Near:
 
     point: Point
     radius: float  # [m]
+
+    def __str__(self) -> str:
+        return f"{self.point},{self.radius:.10g}"
 
 
 @dataclass(frozen=True)
@@ -41,6 +48,9 @@ class Area:
     one: Point
     other: Point
 
+    def __str__(self) -> str:
+        return f"{self.one},{self.other}"
+
 
 @dataclass(frozen=True)
 class Facing:
@@ -48,6 +58,9 @@ class Facing:
 
     heading: float  # [deg] clockwise from grid north
     within: float  # [deg] to either side
+
+    def __str__(self) -> str:
+        return f"{self.heading:.10g},{self.within:.10g}"
 
 
 def parse_near(words: str) -> Near:
@@ -158,7 +171,7 @@ class FilterOptions(Options):
                 )
 
     @property
-    def filters(self) -> dict[str, object]:
+    def filters(self) -> dict[str, Any]:
         """What was given, by name."""
         own = {one.name: getattr(self, one.name) for one in fields(FilterOptions)}
         return {name: value for name, value in own.items() if value is not None}

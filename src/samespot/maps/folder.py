@@ -274,14 +274,19 @@ def _segment(folder: Path, about: Mapping[str, Any]) -> Segment:
 @contextmanager
 def writing(folder: Path) -> Iterator[None]:
     """No other process writes this map meanwhile; what a killed one left half done is removed first."""
-    if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder}: is a file; give the name of a folder")
-    if folder.is_dir() and not is_map(folder) and not all(map(_is_ours, folder.iterdir())):
-        raise InputError(f"{folder}: holds other files and is no map; choose another folder")
+    refuse_other(folder)
     with disk_errors(folder, AS_IT_WAS), locked(folder, "a map"):
         for part in (folder, folder / SEGMENTS, folder / GENERATIONS, folder / MODELS):
             _drop_scratch(part)
         yield
+
+
+def refuse_other(folder: Path) -> None:
+    """Raise where something else is in the place of a map."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder}: is a file; give the name of a folder")
+    if folder.is_dir() and not is_map(folder) and not all(map(_is_ours, folder.iterdir())):
+        raise InputError(f"{folder}: holds other files and is no map; choose another folder")
 
 
 def is_map(folder: Path) -> bool:

@@ -50,6 +50,7 @@ class Limits:
 
     rules: Rules
     allowed: Bools  # (n,) those that obey them
+    left_none: str | None = None  # where none does: which filter it is that no photo passes
 
 
 class Columns:
@@ -112,6 +113,26 @@ def limits_of(asked: FilterOptions, places: Places, columns: Columns, named: str
     """What the filters mean on this map; None where there are none. named: the map, in errors."""
     if not asked.filters:
         return None
+    rules = _rules_of(asked, places, columns, named)
+    allowed = columns.allowed(rules)
+    return Limits(rules, allowed, None if allowed.any() else _left_none(asked, places, columns, named))
+
+
+def _left_none(asked: FilterOptions, places: Places, columns: Columns, named: str) -> str:
+    """Which filter no photo passes; all of them where each leaves some."""
+    each = {name: FilterOptions(**{name: value}) for name, value in asked.filters.items()}
+    alone = [
+        name
+        for name, one in each.items()
+        if not columns.allowed(_rules_of(one, places, columns, named)).any()
+    ]
+    blamed = alone[:1] or list(each)
+    told = " and ".join(f"{name} {asked.filters[name]}" for name in blamed)
+    kind = "the filter" if len(blamed) == 1 else "all of the filters"
+    return f"no photo of this map, which has {len(places):,}, passes {kind} {told}"
+
+
+def _rules_of(asked: FilterOptions, places: Places, columns: Columns, named: str) -> Rules:
     ranges: list[tuple[Range, ...]] = []
     circle = None
     if asked.near is not None:
@@ -133,8 +154,7 @@ def limits_of(asked: FilterOptions, places: Places, columns: Columns, named: str
         ranges += [(_times(asked, places, columns, named),)]
     if asked.condition is not None and "condition" not in places.table:
         raise InputError(f"{named}: its photos tell no condition (no such column); leave out `condition`")
-    rules = Rules(tuple(ranges), circle, asked.condition)
-    return Limits(rules, columns.allowed(rules))
+    return Rules(tuple(ranges), circle, asked.condition)
 
 
 def _circle(near: Near, places: Places, named: str) -> Circle:

@@ -7,38 +7,41 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
-from samespot.devices import device_named
 from samespot.errors import InputError
-from samespot.images.reading import as_image
+from samespot.gpus import check_name
 from samespot.maps.answer import Answer, Match, Overlap, Pair, Position, Trouble
-from samespot.maps.candidates import LISTED, Candidates, candidates_of
+from samespot.maps.candidates import LISTED, NOTHING, Candidates, candidates_of
 from samespot.maps.engines.engine import Engine, Exact, open_engine
 from samespot.maps.evidence import BY_CHANCE, places_among
 from samespot.maps.filters import FilterOptions
 from samespot.maps.folder import Generation, open_generation
 from samespot.maps.limits import Columns, Limits, limits_of
-from samespot.maps.looking import Vectors, query_describer
 from samespot.maps.options import LocateOptions, TrackOptions
-from samespot.maps.own_model import load_own
-from samespot.maps.posing import POSE_TURNED, POSE_WITHIN, Poser
 from samespot.maps.questions import Question, questions
 from samespot.maps.standing import standing
 from samespot.maps.track import Follower, Moment, Steps, distinct_places, smoothed
 from samespot.maps.trust import Trust
 from samespot.matching.keypoints import Keypoints
-from samespot.matching.verification import Agreement, Verifier, verifier_named
-from samespot.model.network import PlaceNet
 from samespot.options import split
+from samespot.photo_files import refuse_no_photo
 from samespot.places.camera import Camera, parse_camera
 from samespot.places.exif import exif_camera
 from samespot.places.geodesy import to_degrees
 from samespot.poses.absolute import NoPose
+
+if TYPE_CHECKING:  # a map is opened, and a mistake told, without torch
+    import torch
+    from torch import Tensor
+
+    from samespot.maps.looking import Vectors
+    from samespot.maps.posing import Poser
+    from samespot.matching.verification import Agreement, Verifier
+    from samespot.model.network import PlaceNet
 
 IN_MEMORY = 500_000  # photos whose descriptors are held as float32, for speed
 SURE = 1e-6  # least doubt
@@ -66,13 +69,17 @@ class _Looked:
     question: Question
     seen: Seen
     found: Candidates
+    no_match: str | None = None  # why no photo was compared
 
 
 class Map:
     """A map that is open for questions, from several threads if need be."""
 
     def __init__(self, generation: Generation, device: str = "auto") -> None:
-        self.generation, self.device = generation, device_named(device)
+        self.generation, self._device_asked = generation, device
+        check_name(device)
+        if device not in ("auto", "cpu"):
+            self.device  # noqa: B018 - an absent GPU shows now
         self._loading = threading.RLock()
         self._loaded: dict[str, Any] = {}
 
@@ -81,6 +88,13 @@ class Map:
 
     def __repr__(self) -> str:
         return f"Map({len(self):,} photos in {self.generation.folder}, generation {self.generation.number})"
+
+    @cached_property
+    def device(self) -> torch.device:
+        """Where the network runs."""
+        from samespot.devices import device_named
+
+        return device_named(self._device_asked)
 
     @property
     def meta(self) -> dict[str, Any]:
@@ -112,7 +126,7 @@ class Map:
         now = open_generation(self.generation.folder)
         if now.meta == self.meta:  # the number alone may be that of another map, moved here
             return self
-        newer = Map(now, str(self.device))
+        newer = Map(now, self._device_asked)
         same = {name: now.meta[name] == self.meta[name] for name in ("model", "verifier")}
         same["describer"] = same["model"] and now.precision == self.generation.precision
         newer._loaded |= {name: self._loaded[name] for name in same if same[name] and name in self._loaded}
@@ -165,6 +179,8 @@ class Map:
 
     def look(self, photo: Any, *, verify: bool = True, named: str = "the photo") -> Seen:
         """A photo as this map compares it."""
+        from samespot.images.reading import as_image
+
         image = as_image(photo, named)
         camera = exif_camera(photo) if verify else None
         return Seen(self._describe(image), self.keypoints(image) if verify else None, camera)
@@ -194,6 +210,8 @@ class Map:
         return self._position(self.positions[row])
 
     def _looked_up(self, question: Question, asked: LocateOptions, limits: Limits | None) -> _Looked:
+        if limits is not None and limits.left_none is not None:
+            return _Looked(question, Seen(np.zeros(0, dtype=np.float32)), NOTHING, limits.left_none)
         seen = question.photo
         if not isinstance(seen, Seen):
             seen = self.look(seen, verify=asked.verify, named=question.name)
@@ -204,8 +222,8 @@ class Map:
     def _all_looked_up(
         self, photos: Iterable[Any], asked: LocateOptions, every: float = TrackOptions.every
     ) -> Iterator[_Looked | Trouble]:
-        self._describe, self._verifier, self._engine  # noqa: B018 - what is wrong with the map is no photo's fault
         limits = self.limits(asked)
+        compares = limits is None or limits.left_none is None
         for photo in photos:
             several = isinstance(photo, str | Path)
             listed = questions([photo], every) if several else iter([_question(photo)])
@@ -217,6 +235,14 @@ class Map:
                 except InputError as error:  # a folder without photos, a broken table or video
                     yield Trouble(str(photo), str(error))
                     break
+                try:
+                    if compares and "describer" not in self._loaded:
+                        refuse_no_photo(question.photo)  # before what takes seconds to load
+                except InputError as error:
+                    yield Trouble(question.name, str(error))
+                    continue
+                if compares:
+                    self._describe, self._verifier, self._engine  # noqa: B018 - no photo's fault if the map is broken
                 try:
                     yield self._looked_up(question, asked, limits)
                 except InputError as error:
@@ -249,11 +275,15 @@ class Map:
             outside=asked.outside,
             calibration=self.trust.source,
             typical_error=self.trust.facts.get("median error [m]"),
-            **(self._pose(looked.seen, found, asked) if asked.pose else {}),
+            no_match=looked.no_match,
+            **(self._pose(looked, found, asked) if asked.pose else {}),
         )
 
-    def _pose(self, seen: Seen, found: Candidates, asked: LocateOptions) -> dict[str, Any]:
+    def _pose(self, looked: _Looked, found: Candidates, asked: LocateOptions) -> dict[str, Any]:
         """`pose`, or `no_pose`: why there is none."""
+        if looked.no_match is not None:
+            return {"no_pose": looked.no_match}
+        seen = looked.seen
         if self._poser is None or seen.keypoints is None:
             why = (self.meta.get("geometry") or {}).get("why", "it keeps nothing of them")
             return {"no_pose": f"this map does not know its keypoints in space: {why}"}
@@ -350,6 +380,8 @@ class Map:
     @cached_property
     def model(self) -> PlaceNet:
         """The network that described the map's photos."""
+        from samespot.maps.own_model import load_own
+
         net: PlaceNet = self._once("model", lambda: load_own(self.generation.folder, self.meta["model"]))
         return net
 
@@ -373,6 +405,8 @@ class Map:
     def _poser(self) -> Poser | None:
         if not self.gives_poses:
             return None
+        from samespot.maps.posing import POSE_TURNED, POSE_WITHIN, Poser
+
         limits = POSE_WITHIN * self.within, POSE_TURNED
         return Poser.of(self.generation, self.trust.facts.get("poses"), limits)
 
@@ -385,6 +419,8 @@ class Map:
         facts = self.meta["verifier"]
         if facts is None:
             return None
+        from samespot.matching.verification import verifier_named
+
         made: Verifier = self._once(
             "verifier", lambda: verifier_named(facts["name"], facts["keypoints"], self.device)
         )
@@ -397,6 +433,8 @@ class Map:
 
     @cached_property
     def _describe(self) -> Vectors:
+        from samespot.maps.looking import Vectors, query_describer
+
         dims, whitening = self.generation.vectors.shape[1], self.generation.whitening
         precision = self.generation.precision
         describer = self._once("describer", lambda: query_describer(self.model, self.device, precision))

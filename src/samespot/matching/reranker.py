@@ -24,6 +24,7 @@ from samespot.images.preprocess import Preprocessing
 from samespot.images.readers import Readers
 from samespot.images.sources import BadImages, FileImages
 from samespot.matching.options import CELL, TOP
+from samespot.matching.reranked import Reranked
 from samespot.memory import require_room
 from samespot.places.table import Places
 from samespot.progress import Progress
@@ -69,21 +70,6 @@ class Reranker(Protocol):
 
     def scores(self, query: Features, places: Features, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """How well a photo (width,) fits the photos `rows` (k,) of kept ones (m, width): (k,), higher is better."""
-
-
-@dataclass(frozen=True)
-class Reranked(Found):
-    """A list in its new order.
-
-    `distances` are still those of the descriptors, each beside its own map row: no longer ascending, and not what
-    the order is by. `scores` are.
-    """
-
-    scores: NDArray[np.float64]  # (q, k) of the reranker, NaN below the rows that it looked at
-
-    def first(self, k: int) -> Reranked:
-        """The lists cut to k."""
-        return Reranked(self.rows[:, :k], self.distances[:, :k], self.scores[:, :k])
 
 
 def rerank(

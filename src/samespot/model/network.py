@@ -27,9 +27,11 @@ from samespot.images.options import IMAGE_SIZE
 from samespot.images.preprocess import Preprocessing, at_all_sizes, checked
 from samespot.images.sources import read_blocks
 from samespot.model.backbone import build_trunk, run_stages
-from samespot.model.checkpoint import listed, misfits, model_folder, read_folder, tensors_digest, write_folder
+from samespot.model.checkpoint import listed, misfits, read_folder, tensors_digest, write_folder
 from samespot.model.folding import fold_batch_norms
-from samespot.model.pooling import check_pool, make_pool, trunk_for
+from samespot.model.naming import model_folder
+from samespot.model.pooling import make_pool, trunk_for
+from samespot.model.pools import check_pool
 from samespot.model.weights import Start, start_trunk
 from samespot.whitening.files import NAME as WHITENING
 from samespot.whitening.whitening import Whitening

@@ -23,8 +23,6 @@ class ModelOptions(Options):
     def __post_init__(self) -> None:
         """A name that can mean nothing is refused before torch is loaded."""
         super().__post_init__()
-        from samespot.model.catalogue import refuse_no_weights, refuse_unknown
+        from samespot.model.naming import named_model
 
-        refuse_unknown(self.model)
-        if self.weights is not None:
-            refuse_no_weights(self.weights)
+        named_model(self.model, self.weights)

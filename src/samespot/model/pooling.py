@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -10,7 +9,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from samespot.errors import InputError
 from samespot.model.aggregators.boq import BagOfQueries
 from samespot.model.aggregators.cosplace import LinearGeM
 from samespot.model.aggregators.mixvpr import MixVPR
@@ -25,9 +23,8 @@ from samespot.model.endings import (
     token_on_top,
 )
 from samespot.model.netvlad import NetVLAD
+from samespot.model.pools import aggregator_named, check_pool
 from samespot.model.several_maps import join_maps
-
-POOLS = ("gap", "gem", "max", "multi")  # that have no weights but perhaps p
 
 
 class GlobalAverage(nn.Module):
@@ -89,55 +86,28 @@ class PooledMaps(GeM):
 class Aggregator:
     """A pooling whose name may hold numbers: `netvlad64`, `boq16384`."""
 
-    example: str
-    pattern: str
     make: Callable[[int, list[int]], nn.Module]  # of the trunk's channels and the numbers in its name
     ending: Callable[[Trunk], Trunk] = as_it_is  # what it wants of the trunk
 
 
-AGGREGATORS = (
-    Aggregator(
-        "netvlad64", r"netvlad([2-9]|[1-9]\d{1,3})", lambda c, n: NetVLAD(n[0], c), before_last_rectifier
-    ),
-    Aggregator(
-        "netvlad64v2",
-        r"netvlad([2-9]|[1-9]\d{1,3})v2",
-        lambda c, n: NetVLAD(n[0], c, bias=True),
-        before_last_rectifier,
-    ),
-    Aggregator(
-        "cosplace512",
-        r"cosplace([1-9]\d{1,3})",
-        lambda c, n: LinearGeM(c, n[0], GeM()),
-        before_last_rectifier,
-    ),
-    Aggregator("salad", r"salad", lambda c, n: Salad(c, 64, 128), token_on_top),
-    Aggregator("salad8x32", r"salad([1-9]\d{0,2})x([1-9]\d{0,3})", lambda c, n: Salad(c, *n), token_on_top),
-    Aggregator("megaloc", r"megaloc", lambda c, n: Salad(c, 64, 256, projected=8448), token_on_top),
-    Aggregator("mixvpr4096", r"mixvpr(4096|512|128)", lambda c, n: MixVPR(c, n[0]), before_layer4),
-    Aggregator(
-        "boq16384",
-        r"boq(2048|4096|6144|8192|12288|16384)",
-        lambda c, n: BagOfQueries(c, n[0]),
-        before_last_norm,
-    ),
-    Aggregator("supervlad4", r"supervlad([1-9]\d?)", lambda c, n: SuperVLAD(c, n[0])),
-)
+# by the examples of `PATTERNS`
+AGGREGATORS = {
+    "netvlad64": Aggregator(lambda c, n: NetVLAD(n[0], c), before_last_rectifier),
+    "netvlad64v2": Aggregator(lambda c, n: NetVLAD(n[0], c, bias=True), before_last_rectifier),
+    "cosplace512": Aggregator(lambda c, n: LinearGeM(c, n[0], GeM()), before_last_rectifier),
+    "salad": Aggregator(lambda c, n: Salad(c, 64, 128), token_on_top),
+    "salad8x32": Aggregator(lambda c, n: Salad(c, *n), token_on_top),
+    "megaloc": Aggregator(lambda c, n: Salad(c, 64, 256, projected=8448), token_on_top),
+    "mixvpr4096": Aggregator(lambda c, n: MixVPR(c, n[0]), before_layer4),
+    "boq16384": Aggregator(lambda c, n: BagOfQueries(c, n[0]), before_last_norm),
+    "supervlad4": Aggregator(lambda c, n: SuperVLAD(c, n[0])),
+}
 
 
 def _aggregator(name: str) -> tuple[Aggregator, list[int]] | None:
     """The aggregator of that name, and the numbers in it."""
-    for one in AGGREGATORS:
-        if match := re.fullmatch(one.pattern, name):
-            return one, [int(number) for number in match.groups()]
-    return None
-
-
-def check_pool(name: str) -> None:
-    """Raise for a name that `make_pool` does not know."""
-    if name not in POOLS and _aggregator(name) is None:
-        others = ", ".join(one.example for one in AGGREGATORS)
-        raise InputError(f"pool {name!r} is not known; choose one of {', '.join(POOLS)}, {others}")
+    found = aggregator_named(name)
+    return None if found is None else (AGGREGATORS[found[0]], found[1])
 
 
 def trunk_for(name: str, trunk: Trunk) -> Trunk:

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 
 from samespot.matching.keypoints import Keypoints
 from samespot.matching.local_features import needed
-from samespot.matching.verification import mutual_pairs
 from samespot.places.camera import Camera
 
 EPIPOLAR = 3.0  # [pixels] of the photos as they were looked at that a match may be off the geometry
@@ -116,6 +115,8 @@ def relative(asked: Sight, match: Sight) -> Relative | None:
     direction on the ground, the best one that leaves both photos upright.
     """
     poselib = needed("poselib", "poses")
+    from samespot.matching.verification import mutual_pairs  # torch: a map is opened without it
+
     pairs = mutual_pairs(asked.keypoints.unit(), match.keypoints.unit())
     if len(pairs) < FEWEST:
         return None

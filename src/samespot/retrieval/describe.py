@@ -10,7 +10,6 @@ import copy
 import platform
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -25,7 +24,7 @@ from samespot.cluster import (
     AHEAD,
     FARTHEST,
     Cluster,
-    joined_cluster,
+    joined_where_asked,
     own_gpu,
 )
 from samespot.devices import (
@@ -91,7 +90,7 @@ def describe(
     if not len(places):
         raise InputError(f"{places.root}: no images in the table, so there is nothing to describe")
     try:
-        with nullcontext() if asked.ray is None else joined_cluster(asked.ray, progress) as cluster:
+        with joined_where_asked(asked.ray, progress) as cluster:
             return _described(net, places, out, whiten, asked, cluster, progress)
     except StorageError as error:
         raise StorageError(str(error) if out is None else f"{error}; {RESUMES}") from None

@@ -8,12 +8,10 @@ that could be among the first k.
 
 from __future__ import annotations
 
-import ctypes
 import operator
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, get_args
 
 import numpy as np
@@ -22,6 +20,7 @@ from numpy.typing import NDArray
 
 from samespot.arrays import as_array, read_only
 from samespot.errors import InputError
+from samespot.gpus import driver_there
 from samespot.options import check_choice
 from samespot.progress import Progress
 from samespot.retrieval.exclusion import Exclusion
@@ -160,21 +159,11 @@ def check_search(queries: Vectors, places: Vectors, k: int, block_bytes: int) ->
 
 def resolve_device(device: str) -> str:
     """`device_named` as a word, and without importing torch where there can be no GPU."""
-    if device == "cpu" or (device == "auto" and "torch" not in sys.modules and not _driver_there()):
+    if device == "cpu" or (device == "auto" and "torch" not in sys.modules and not driver_there()):
         return "cpu"
     from samespot.devices import device_named
 
     return str(device_named(device))
-
-
-@cache
-def _driver_there() -> bool:
-    """Whether torch is worth importing to look for a GPU: that takes seconds and half a gigabyte."""
-    try:
-        ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return False
-    return True
 
 
 def _pick_engine(name: EngineName, device: str, threads: int | None) -> Engine:

@@ -6,13 +6,15 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from samespot.maps.map import Map
+
+if TYPE_CHECKING:  # what is wrong with a service is told before torch is loaded
+    from torch import Tensor
 
 
 @dataclass(frozen=True, eq=False)

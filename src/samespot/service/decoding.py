@@ -10,16 +10,17 @@ import resource
 from dataclasses import dataclass
 from multiprocessing import forkserver
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from pebble import ProcessExpired, ProcessPool
-from torch import Tensor
 
 from samespot.errors import InputError
 from samespot.places.camera import Camera
 from samespot.service.errors import UnreadableError
+
+if TYPE_CHECKING:  # what is wrong with a service is told before torch is loaded
+    from torch import Tensor
 
 BYTES_PER_PIXEL = 16  # decoded, upright and as RGB, at the same time
 SPARE = 256 << 20  # bytes beyond what a photo takes
@@ -72,6 +73,8 @@ class Decoder:
         """size: height and width that the network takes."""
         try:
             pixels, looked_at, camera = await self._done(_decoded, encoded, name, size, self._most_pixels)
+            import torch
+
             return Decoded(torch.from_numpy(pixels), torch.from_numpy(looked_at), camera)
         except (TimeoutError, ProcessExpired, MemoryError):
             why = "takes too much memory or time to decode; save it again as JPEG"
@@ -112,6 +115,8 @@ def _bound_memory(size: int) -> None:
     )
     hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
     resource.setrlimit(resource.RLIMIT_DATA, (used + size, hard))
+    import torch  # which the process that this one was forked from has
+
     torch.set_num_threads(1)
 
 

@@ -34,6 +34,7 @@ ANSWER: dict[str, Any] = {
     "time": None,
     "pose": None,
     "no_pose": None,
+    "no_match": None,
 }
 POSE: dict[str, Any] = {
     "centre": [312.61, 87.94, 520.73],

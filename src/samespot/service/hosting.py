@@ -29,7 +29,6 @@ class Hosted:
         self.name, self.folder = name, folder
         self._stamp = _stamp(folder)
         self.map = open_map(folder, device=device)
-        warm(self.map)
 
     def refresh(self) -> bool:
         """Exchange the map for its newest generation, if there is one."""
@@ -69,6 +68,11 @@ class Hosting:
     def __init__(self, folders: Mapping[str, Path], device: str) -> None:
         self.maps = {name: Hosted(name, folder, device) for name, folder in folders.items()}
         self._task: asyncio.Task[None] | None = None
+
+    def warm(self) -> None:
+        """Load what the maps need, which takes seconds; what is wrong with them showed before."""
+        for hosted in self.maps.values():
+            warm(hosted.map)
 
     def named(self, name: str | None) -> Hosted:
         if name is None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from samespot.errors import InputError
-from samespot.service.options import KEYS
+from samespot.service.options import KEYS, ServeOptions
 
 LEAST = 16  # characters of a key
 NEVER = (0, 0, 0)
@@ -61,6 +61,16 @@ class Keys:
         seen = _stamp(file)
         self._from_file = _parsed(file.read_text(errors="replace"), str(file), wrong)
         self._seen = seen
+
+
+def keys_for(options: ServeOptions) -> Keys:
+    """The keys of a service; one line where nobody could ask it."""
+    keys = Keys(options.keys)
+    if not options.at_home and not options.no_auth and not len(keys):
+        raise InputError(
+            f"{options.keys}: there are no keys in it, so nobody could ask; write one on each line"
+        )
+    return keys
 
 
 def _refuse(line: str) -> None:

@@ -8,34 +8,29 @@ from typing import Any
 
 import uvicorn
 
-from samespot.errors import InputError
 from samespot.service.app import create_app
 from samespot.service.options import ServeOptions
 from samespot.service.telling import log_to_stderr
 
 
-def serve(options: ServeOptions, said: Callable[[str], None]) -> None:
+def serve(options: ServeOptions, listening: socket.socket, said: Callable[[str], None]) -> None:
     """Returns when the process was told to stop. said: given the address once the service can be asked."""
-    listening = _listening(options)
-    try:
-        app = create_app(options)
-        log_to_stderr(options.log)
-        host = f"[{options.host}]" if ":" in options.host else options.host
-        config = uvicorn.Config(
-            app,
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,  # anybody could write them
-            date_header=False,
-            timeout_graceful_shutdown=round(options.seconds) + 1,
-            timeout_keep_alive=10,
-            h11_max_incomplete_event_size=65536,
-        )
-        server = _Server(config, lambda: said(f"http://{host}:{listening.getsockname()[1]}/"))
-        server.run(sockets=[listening])
-    finally:
-        listening.close()
+    app = create_app(options)
+    log_to_stderr(options.log)
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,  # anybody could write them
+        date_header=False,
+        timeout_graceful_shutdown=round(options.seconds) + 1,
+        timeout_keep_alive=10,
+        h11_max_incomplete_event_size=65536,
+    )
+    server = _Server(config, lambda: said(f"http://{host}:{listening.getsockname()[1]}/"))
+    server.run(sockets=[listening])
 
 
 class _Server(uvicorn.Server):
@@ -47,17 +42,3 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         if self.started:
             self._told()
-
-
-def _listening(options: ServeOptions) -> socket.socket:
-    """Taken before the maps are opened: a port in use should show at once."""
-    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((options.host, options.port))
-    except OSError as error:
-        listening.close()
-        raise InputError(f"`host={options.host}`, `port={options.port}`: {error.strerror or error}") from None
-    listening.set_inheritable(True)
-    return listening

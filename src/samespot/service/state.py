@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from samespot.errors import InputError
 from samespot.service import decoding
 from samespot.service.hosting import Hosting
-from samespot.service.keys import Keys, Rates
+from samespot.service.keys import Rates, keys_for
 from samespot.service.locating import Locating
 from samespot.service.options import ServeOptions, named_maps
 from samespot.service.telling import Numbers
@@ -18,14 +17,11 @@ class Service:
 
     def __init__(self, options: ServeOptions) -> None:
         self.options, self.numbers, self.ready = options, Numbers(), False
-        self.keys, self.rates = Keys(options.keys), Rates(options.rate)
+        self.keys, self.rates = keys_for(options), Rates(options.rate)
         self.locked = len(self.keys) > 0 or options.keys is not None
-        if not options.at_home and not options.no_auth and not len(self.keys):
-            raise InputError(
-                f"{options.keys}: there are no keys in it, so nobody could ask; write one on each line"
-            )
-        decoding.begin()
         self.hosting = Hosting(named_maps(options.maps), options.device)
+        decoding.begin()
+        self.hosting.warm()
 
     async def start(self) -> None:
         self.locating = Locating(self.options, self.numbers)

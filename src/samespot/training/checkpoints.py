@@ -8,8 +8,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from samespot.files import write_whole
 from samespot.training.stopping import stopped_by
 
@@ -28,6 +26,8 @@ class Checkpoints:
 
     def save(self, step: int, state: dict[str, Any]) -> Path:
         """Write a checkpoint, then drop the ones that are too many."""
+        import torch  # whether there are any is told without it
+
         path = self._path(step)
         buffer = io.BytesIO()
         torch.save(state, buffer)
@@ -46,6 +46,8 @@ class Checkpoints:
 
     def newest(self) -> tuple[dict[str, Any] | None, list[str]]:
         """The newest checkpoint that is whole, and a warning for each broken one that was passed over."""
+        import torch
+
         warnings: list[str] = []
         steps = self.steps()
         for step in reversed(steps):

@@ -58,7 +58,8 @@ from samespot.training.run_folder import RunFolder, Say, TrainingResult
 from samespot.training.schedule import schedule_of, total_steps
 from samespot.training.sets import LabelledSet
 from samespot.training.stopping import UNWRITABLE, StopRequested, TrainingStopped, stop_requests, stopped_by
-from samespot.training.validation import Validation, Validator
+from samespot.training.validation import Validator
+from samespot.training.validation_sets import Validation
 
 COLLAPSE_SAMPLE = 16  # photos
 COLLAPSED = 0.01  # distance; those of a network that learned are about 1

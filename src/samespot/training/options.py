@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol, Self
 
 from samespot.errors import InputError
 from samespot.images.options import IMAGE_SIZE, PANEL, RunningOptions
+from samespot.model.pools import check_pool
 from samespot.options import (
     MOST_SEED,
     check_choice,
@@ -360,6 +361,7 @@ class TrainingOptions(RunningOptions):
         if self.model is None:  # else the model's own
             self._set("image_size", IMAGE_SIZE if self.image_size is None else self.image_size)
             self._set("margin", MARGIN if self.margin is None else self.margin)
+            check_pool(self.pool)
         if self.image_size is not None:
             self._set("image_size", _checked_size(self.image_size))
         self._set("scales", _checked_scales(self.scales))

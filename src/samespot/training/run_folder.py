@@ -10,23 +10,24 @@ run/tensorboard/     curves
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 import samespot
-from samespot.devices import Processes
 from samespot.errors import InputError
 from samespot.files import read_json, write_json
-from samespot.model.network import PlaceNet
 from samespot.training.checkpoints import Checkpoints
 from samespot.training.options import TrainingOptions, differences
 from samespot.training.sets import LabelledSet
-from samespot.training.validation import Validation
+from samespot.training.validation_sets import Validation
+
+if TYPE_CHECKING:  # what is wrong with a folder is told without torch
+    from samespot.devices import Processes
+    from samespot.model.network import PlaceNet
 
 Say = Callable[[str], None]
 # what may lie in a folder before its run begins: what earlier steps, or a first session that was cut off, left there
@@ -95,23 +96,13 @@ class RunFolder:
     def refuse_another_run(self, resume: bool) -> None:
         """Before any work is done."""
         self.processes.wait()
-        if self._begun() and not resume and self.checkpoints.steps():
-            raise InputError(
-                f"{self.path}: holds a run already; pass `resume` to continue it, or choose another folder"
-            )
-        if not self._begun() and self.path.is_dir():
-            foreign = [one.name for one in self.path.iterdir() if one.name not in OURS and one.name[0] != "."]
-            if foreign:
-                raise InputError(
-                    f"{self.path}: exists and is not a run folder ({foreign[0]}); choose another"
-                )
+        refuse_another_run(self.path, resume)
 
     def earlier(self, option: str) -> Any:
         """What an option of the run was when it began; None where nothing is known."""
         if not self._begun():
             return None
-        config = read_json(self.path / "config.json", "delete the run folder and start again")
-        return config.get("options", {}).get(option)
+        return _config(self.path).get("options", {}).get(option)
 
     def result(self) -> TrainingResult | None:
         """What came of the run, if it was written down."""
@@ -136,15 +127,13 @@ class RunFolder:
         return state
 
     def _begun(self) -> bool:
-        return (self.path / "config.json").is_file()
+        return _begun(self.path)
 
     def _resumed(
         self, options: TrainingOptions, sets: list[LabelledSet], validation: Validation | None
     ) -> dict[str, Any] | None:
-        config = read_json(self.path / "config.json", "delete the run folder and start again")
-        changed = differences(config.get("options", {}), options.to_dict())
-        if changed:
-            raise InputError(f"{self.path}: cannot be resumed with other settings: {'; '.join(changed)}")
+        config = _config(self.path)
+        _refuse_other_settings(self.path, config, options.to_dict())
         if not _same_sets(config.get("sets"), sets_facts(sets)):
             raise InputError(f"{self.path}: cannot be resumed: it was begun with other places or labels")
         self._validation = config.get("validation")  # an older run did not say it
@@ -164,6 +153,8 @@ class RunFolder:
         self, options: TrainingOptions, sets: list[LabelledSet], net: PlaceNet, resolved: dict[str, Any]
     ) -> None:
         """And tell the reader."""
+        import torch
+
         resolved = {**resolved, "torch": torch.__version__, "numpy": np.__version__}
         config = {
             "samespot": samespot.__version__,
@@ -189,6 +180,36 @@ class RunFolder:
     def write_result(self, result: TrainingResult) -> None:
         if self.writes:
             write_json(self.path / "result.json", result.to_dict())
+
+
+def refuse_another_run(path: Path, resume: bool, typed: dict[str, Any] | None = None) -> None:
+    """Raise where a run may not begin or go on in a folder. typed: options that were given, as a config has them."""
+    if _begun(path):
+        if not resume and Checkpoints(path / "checkpoints").steps():
+            raise InputError(
+                f"{path}: holds a run already; pass `resume` to continue it, or choose another folder"
+            )
+        if resume and typed:
+            _refuse_other_settings(path, _config(path), typed)
+    elif path.is_dir():
+        foreign = [one.name for one in path.iterdir() if one.name not in OURS and one.name[0] != "."]
+        if foreign:
+            raise InputError(f"{path}: exists and is not a run folder ({foreign[0]}); choose another")
+
+
+def _begun(path: Path) -> bool:
+    return (path / "config.json").is_file()
+
+
+def _config(path: Path) -> dict[str, Any]:
+    config: dict[str, Any] = read_json(path / "config.json", "delete the run folder and start again")
+    return config
+
+
+def _refuse_other_settings(path: Path, config: Mapping[str, Any], now: dict[str, Any]) -> None:
+    changed = differences(config.get("options", {}), now)
+    if changed:
+        raise InputError(f"{path}: cannot be resumed with other settings: {'; '.join(changed)}")
 
 
 def _same_sets(before: Any, now: list[dict[str, Any]]) -> bool:

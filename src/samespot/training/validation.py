@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,60 +10,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from samespot.errors import InputError
 from samespot.images.listing import ImageList
 from samespot.images.sources import BadImages
-from samespot.overlap.rules import Within
-from samespot.places.table import Places
 from samespot.training.feed import Feed
 from samespot.training.gradient import Learner
-
-KS = (1, 5, 10)
-
-
-@dataclass(frozen=True)
-class Validation:
-    """Queries, the map to find them in, and for each query the rows of the map that count as found."""
-
-    queries: Places
-    places: Places
-    positives: Sequence[NDArray[np.integer[Any]]]
-    ks: tuple[int, ...] = KS
-
-    def __post_init__(self) -> None:
-        if len(self.positives) != len(self.queries):
-            raise InputError(
-                f"{len(self.positives)} lists of positives for {len(self.queries)} validation queries"
-            )
-        if not any(len(rows) for rows in self.positives):
-            raise InputError("no validation query has a positive in the map; widen the distance or the angle")
-        if not self.ks or min(self.ks) < 1 or max(self.ks) > len(self.places):
-            raise InputError(f"recall at {list(self.ks)} needs 1 <= k <= {len(self.places)} map images")
-
-    @classmethod
-    def within(
-        cls,
-        queries: Places,
-        places: Places,
-        metres: float = 25.0,
-        degrees: float | None = None,
-        ks: tuple[int, ...] = KS,
-    ) -> Validation:
-        """Found is what lies within a distance and, if given, an angle."""
-        labels = Within(metres, degrees).label(queries, places)
-        ks = tuple(k for k in ks if k <= len(places)) or (1,)
-        return cls(queries, places, [np.array(labels.row(i)[0]) for i in range(len(queries))], ks)
-
-    def digest(self) -> str:
-        """Short name of what is looked for, where, and what counts as found."""
-        h = hashlib.sha256(f"{self.queries.digest()} {self.places.digest()} {self.ks}".encode())
-        for rows in self.positives:
-            h.update(np.asarray(rows, dtype=np.int64).tobytes() + b";")
-        return h.hexdigest()[:16]
-
-    def facts(self) -> dict[str, Any]:
-        """As a run's config.json holds it."""
-        return {"queries": len(self.queries), "places": len(self.places), "digest": self.digest()}
+from samespot.training.validation_sets import KS, Validation
 
 
 class Validator:

@@ -12,15 +12,8 @@ from samespot.maps.build import update_map
 from samespot.maps.folder import open_generation, read_meta
 from samespot.maps.map import open_map
 from tests import warm
-from tests.maps.conftest import FirstPixels
 
-pytestmark = pytest.mark.usefixtures("quick", "asked_with_pixels")
-
-
-@pytest.fixture
-def asked_with_pixels(monkeypatch):
-    """As `quick`, where a map is asked."""
-    monkeypatch.setattr("samespot.maps.map.verifier_named", lambda name, count, device: FirstPixels(count))
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 @pytest.fixture

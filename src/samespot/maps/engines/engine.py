@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,9 @@ from samespot.maps.options import EngineOptions
 from samespot.options import names
 from samespot.places.table import Places
 from samespot.progress import Progress
-from samespot.retrieval.search import search
-from samespot.retrieval.shortlist import Listed, exactly
+
+if TYPE_CHECKING:  # which engine is asked for is told without numba
+    from samespot.retrieval.shortlist import Listed
 
 RECALL_AT, RECALL_OF = 10, 100  # recall of the ten nearest, of so many photos of the map
 EXACT: dict[str, Any] = {"name": "exact"}
@@ -41,6 +42,8 @@ class Exact:
         self._vectors, self._device = vectors, device
 
     def nearest(self, vector: NDArray[np.float32], count: int, limits: Limits | None = None) -> Listed:
+        from samespot.retrieval.shortlist import exactly
+
         allowed = None if limits is None else limits.allowed
         return exactly(vector, self._vectors, count, allowed, self._device)
 
@@ -144,6 +147,8 @@ def drop_unneeded(folder: Path) -> None:
 
 def recall_of(engine: Engine, vectors: NDArray[Any]) -> dict[str, Any]:
     """How many of the nearest photos that exact search finds the engine finds, too, asked about photos of the map."""
+    from samespot.retrieval.search import search
+
     rows = np.sort(np.random.default_rng(0).permutation(len(vectors))[:RECALL_OF])
     asked = np.asarray(vectors[rows], dtype=np.float32)
     exact = search(

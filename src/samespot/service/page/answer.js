@@ -1,7 +1,7 @@
 // One answer and its matches, as elements.
 import { showPhoto } from "./api.js";
 import { make, say } from "./dom.js";
-import { apart, coordinates, facing, headline, matchFacts, metres, named, percent, poseOnMap, poseWords, reliable } from "./words.js";
+import { apart, coordinates, facing, headline, matchFacts, metres, named, percent, poseOnMap, poseWords, reliable, sentence } from "./words.js";
 
 async function copy(text, button) {
   try {
@@ -55,7 +55,7 @@ function explained(answer, info) {
 export function answerCard(answer, asked, info) {
   const { found, position, probability } = answer;
   if (answer.trouble) return make("div", { class: "card lost" }, make("h2", {}, headline(answer)), picture(asked, "your photo"), make("p", {}, answer.trouble));
-  const card = make("div", { class: `card ${found ? "here" : "lost"}` }, make("h2", {}, headline(answer)), bar(probability, found), picture(asked, "your photo"));
+  const card = make("div", { class: `card ${found ? "here" : "lost"}` }, make("h2", {}, headline(answer)), answer.no_match ? "" : bar(probability, found), picture(asked, "your photo"));
   if (found) {
     const typical = answer.typical_error ? ` Right answers are typically ${metres(answer.typical_error)} off.` : "";
     const camera = poseOnMap(answer, info);
@@ -67,12 +67,12 @@ export function answerCard(answer, asked, info) {
     if (answer.pose && reliable(answer.pose)) list.append(coordinateRow("Camera centre: x, y, z of the map's poses", answer.pose.centre.map((one) => one.toFixed(2)).join(", ")));
     card.append(list);
   } else {
-    const why = probability >= 0.2 ? "It cannot be told well enough where this photo was taken." : "No photo of this map shows the same place, as far as can be told.";
+    const why = answer.no_match ? sentence(answer.no_match) : probability >= 0.2 ? "It cannot be told well enough where this photo was taken." : "No photo of this map shows the same place, as far as can be told.";
     const guess = position ? ` The best guess, drawn faintly on the map, has a chance of ${percent(probability)}. Do not rely on it.` : "";
     card.append(make("p", {}, why + guess));
   }
-  if (poseWords(answer)) card.append(make("p", { class: "pose" }, poseWords(answer)));
-  card.append(make("p", { class: "fine" }, asked?.note ?? ""), explained(answer, info));
+  if (poseWords(answer) && !answer.no_match) card.append(make("p", { class: "pose" }, poseWords(answer)));
+  card.append(make("p", { class: "fine" }, asked?.note ?? ""), answer.no_match ? "" : explained(answer, info));
   return card;
 }
 

@@ -10,11 +10,14 @@ export function percent(share) {
 
 export function headline(answer) {
   const { found, probability } = answer;
+  if (answer.no_match) return "Nothing to compare with";
   if (answer.trouble) return "This photo could not be read";
   if (found) return `${probability >= 0.9 ? "Very likely here" : probability >= 0.66 ? "Likely here" : "More likely here than not"}: ${percent(probability)}`;
   if (probability >= 0.5) return `Not sure enough to say: ${percent(probability)}`;
   return probability < 0.2 ? "Not in this map" : "Probably not in this map";
 }
+
+export const sentence = (words) => `${words[0].toUpperCase()}${words.slice(1)}.`;
 
 export function metres(length) {
   if (length >= 1000) return `${(length / 1000).toFixed(length < 10_000 ? 1 : 0)}${UNIT}km`;
