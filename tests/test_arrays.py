@@ -1,11 +1,13 @@
 """Search, whitening and metrics take what people have: numpy arrays, lists, tensors of torch."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
 from samespot import InputError, Whitening, recall_at_k, search
-from samespot.arrays import as_array
+from samespot.arrays import as_array, save_array
 
 RNG = np.random.default_rng(0)
 PLACES = RNG.normal(size=(20, 6)).astype(np.float32)
@@ -58,3 +60,13 @@ def test_what_is_no_array_is_told(queries, said):
     with pytest.raises(InputError) as error:
         search(queries, PLACES, 1, device="cpu")
     assert said in str(error.value)
+
+
+@pytest.mark.parametrize("shape", [(7,), (0, 3), (4, 5)])
+def test_an_array_is_saved_as_numpy_does_and_a_full_disk_says_so(tmp_path, shape):
+    values = np.zeros(shape, [("row", np.int32), ("similarity", np.float32)])
+    save_array(tmp_path / "ours.npy", values)
+    np.save(tmp_path / "theirs.npy", values)
+    assert (tmp_path / "ours.npy").read_bytes() == (tmp_path / "theirs.npy").read_bytes()
+    with pytest.raises(OSError, match="No space left on device"):
+        save_array(Path("/dev/full"), RNG.normal(size=10_000))

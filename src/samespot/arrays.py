@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,3 +26,11 @@ def as_array(values: Any, what: str) -> NDArray[Any]:
         raise InputError(
             f"{what}: rows of different lengths; give a numpy array or a tensor of torch"
         ) from None
+
+
+def save_array(path: Path, array: NDArray[Any]) -> None:
+    """As `np.save` does, whose error on a full disk does not say what is wrong."""
+    whole = np.ascontiguousarray(array)
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(whole))
+        file.write(whole.data)
