@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import time
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,7 +21,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from samespot.errors import InputError
-from samespot.files import RUN_AGAIN, UNREAD, disk_errors, files_in, is_there, read_json, write_json
+from samespot.files import (
+    RUN_AGAIN,
+    UNREAD,
+    disk_errors,
+    files_in,
+    is_there,
+    read_json,
+    require_disk,
+    write_json,
+)
 from samespot.places.table import Places
 
 FORMAT = 1
@@ -209,12 +217,7 @@ class DescriptorWriter:
                 record.unlink()
             places.save(self.folder / PLACES)
         size = self.shape[0] * self.shape[1] * self.dtype.itemsize
-        free = shutil.disk_usage(self.folder).free
-        if size > 0.95 * free:
-            raise InputError(
-                f"{self.folder}: the descriptors need {size / 1e9:.1f} GB, but only {free / 1e9:.1f} GB of disk"
-                " is free; choose another folder, or `dtype=float16`"
-            )
+        require_disk(size, self.folder, "the descriptors", "choose another folder, or `dtype=float16`")
         with disk_errors(self.folder):
             np.lib.format.open_memmap(self.folder / VECTORS, "w+", self.dtype, self.shape)
 
