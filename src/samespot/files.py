@@ -72,6 +72,25 @@ def disk_errors(
         raise InputError(f"{path}: {fault} ({error.strerror or error}); {advice}") from None
 
 
+def in_bytes(size: float) -> str:
+    """12 kB, 730 MB, 1.25 GB"""
+    for one, unit in ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if size >= 0.9995 * one:
+            return f"{size / one:,.0f} {unit}" if size >= 99.95 * one else f"{size / one:.3g} {unit}"
+    return f"{size:.0f} bytes"
+
+
+def require_disk(size: int, folder: Path, what: str, remedy: str) -> None:
+    """Refuse what would not fit, before hours are spent. size: bytes. folder: may not be there yet."""
+    free = shutil.disk_usage(
+        next(path for path in (folder, *folder.absolute().parents) if path.is_dir())
+    ).free
+    if size > 0.95 * free:
+        raise InputError(
+            f"{folder}: {what} need {in_bytes(size)}, but only {in_bytes(free)} of disk is free; {remedy}"
+        )
+
+
 def reserve(path: Path, size: int) -> None:
     """Make a file of zeros that has its room on the disk: one of holes, written through a memory map, would end the
     process where the disk is full. What cannot be had is an `OSError`, and leaves no file; where the system or the disk

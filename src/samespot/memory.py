@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from samespot.errors import InputError
+from samespot.files import in_bytes
 
 # limit and use of a control group, and what of the use are files that can be dropped: by version of control groups
 _LIMITS = (
@@ -31,9 +32,7 @@ def require_room(size: int, device: torch.device, what: str, remedy: str) -> Non
     free = free_memory(device)
     if size > 0.9 * free:
         where = "of the GPU's memory" if device.type == "cuda" else "of memory"
-        raise InputError(
-            f"{what} need {size / 1e9:.1f} GB, but only {free / 1e9:.1f} GB {where} is free; {remedy}"
-        )
+        raise InputError(f"{what} need {in_bytes(size)}, but only {in_bytes(free)} {where} is free; {remedy}")
 
 
 def _free_on_machine() -> int:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from samespot.errors import InputError
+from samespot.files import in_bytes
 
 MOST_BYTES = 1_000_000_000
 AT_ONCE = 64  # photos at addresses that are waited for at the same time
@@ -117,7 +118,7 @@ def read_encoded(photo: str | Path) -> bytes:
     """The bytes of an image file. Only of a plain file of a sane size: a device never ends, a pipe never begins."""
     encoded = _asked(photo, _bytes_of, WAITS)
     if len(encoded) > MOST_BYTES:
-        raise _too_large(photo, f"more than {_megabytes(MOST_BYTES)}")
+        raise _too_large(photo, f"more than {in_bytes(MOST_BYTES)}")
     if not encoded:
         raise InputError(
             f"{shown(photo)}: the file is empty; copy the image again or take it out of the table"
@@ -210,7 +211,7 @@ def _bytes_of(photo: str | Path) -> bytes:
     if not stat.S_ISREG(facts.st_mode):
         raise InputError(f"{path}: is not a plain file; take it out of the table")
     if facts.st_size > MOST_BYTES:
-        raise _too_large(photo, _megabytes(facts.st_size))
+        raise _too_large(photo, in_bytes(facts.st_size))
     with open(path, "rb", buffering=0) as file:
         return file.read()
 
@@ -325,7 +326,3 @@ def refusal(photo: str | Path, error: BaseException) -> InputError:
 
 def _too_large(photo: str | Path, size: str) -> InputError:
     return InputError(f"{shown(photo)}: {size} is too large for a photo; shrink it")
-
-
-def _megabytes(size: int) -> str:
-    return f"{size / 1e6:,.0f} MB"

@@ -7,6 +7,7 @@ import socket
 import sys
 import tempfile
 import threading
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
@@ -54,16 +55,18 @@ def test_nothing_at_an_address():
 
 
 def test_something_else_at_an_address(monkeypatch):
-    """A web server, and one that says nothing; Ray itself would try for minutes, and cannot be interrupted."""
+    """A web server, and one that says nothing, as a head that was stopped; Ray itself would try for minutes."""
     monkeypatch.setattr(cluster, "KNOCK", 0.5)
     web = HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
     serving = threading.Thread(target=web.handle_request)
     serving.start()
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        for port in (web.server_port, silent.getsockname()[1]):
-            refuses(
-                f"127.0.0.1:{port}", "what answers there is not the head of a Ray cluster; check the port"
-            )
+        refuses(
+            f"127.0.0.1:{web.server_port}", "what answers there is not the head of a Ray cluster; check the"
+        )
+        refuses(
+            f"127.0.0.1:{silent.getsockname()[1]}", r"nothing answers there \(timed out\); start a cluster"
+        )
     serving.join()
     web.server_close()
 
@@ -88,7 +91,9 @@ def test_a_token_that_is_not_there(monkeypatch):
         raise ray.exceptions.RayError("Token authentication is enabled but no authentication token was found")
 
     monkeypatch.setattr(ray, "init", refuse)
-    refuses("auto", f"^`ray=auto`: {TOKEN}")
+    monkeypatch.setattr(cluster, "_knock", lambda *_: None)
+    found_on_this_machine(monkeypatch, "10.0.0.1:6379")
+    refuses("auto", f"^`ray=auto`, which is 10.0.0.1:6379: {TOKEN}")
 
 
 def test_auto_is_the_address_that_the_environment_names(monkeypatch):
@@ -111,26 +116,88 @@ def test_auto_is_the_address_that_the_environment_names(monkeypatch):
         monkeypatch.setenv("RAY_ADDRESS", address)
         refuses("auto", f"^RAY_ADDRESS={address}: {TOKEN}")
     monkeypatch.setenv("RAY_ADDRESS", "")  # is none
+    found_on_this_machine(monkeypatch, None)
     refuses("auto", "^`ray=auto`: no Ray cluster runs on this machine")
     monkeypatch.setenv("RAY_ADDRESS", "10.0.0.1:6379")
     refuses("local", "^`ray=local`: cannot join")  # only auto is looked up there
-    assert joined == [address, "auto", "local"]
+    assert joined == [address, "local"]
 
 
 def fail():
     raise ConnectionError("Failed to connect to Ray cluster")
 
 
+def found_on_this_machine(monkeypatch, address):
+    """Not by Ray itself: it would find the cluster of the tests beside this one."""
+
+    def find(asked):
+        assert asked == "auto"
+        return address or fail()
+
+    monkeypatch.setattr("ray._private.services.canonicalize_bootstrap_address", find)
+
+
 def test_no_cluster_on_this_machine(monkeypatch):
-    """As Ray says it. Not by Ray itself: it would find the cluster of the tests beside this one."""
+    found_on_this_machine(monkeypatch, None)
+    refuses("auto", "`ray=auto`: no Ray cluster runs on this machine; start one")
+
+
+def test_a_cluster_of_this_machine_whose_head_has_died(monkeypatch):
+    """What it started here runs on for a minute, and names its address."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and nobody listens
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        found_on_this_machine(monkeypatch, address)
+        refuses(
+            "auto", rf"^`ray=auto`, which is {address}: nothing answers there \(Connection refused\); start"
+        )
+
+
+def test_a_head_that_dies_while_it_is_joined(monkeypatch):
+    """Ray would wait for it; likewise where it answers, but lets nobody in."""
     import ray
 
-    def refuse(**asked):
-        assert asked["address"] == "auto"
-        raise ConnectionError("Could not find any running Ray instance.")
+    over, knocks = threading.Event(), []
+    monkeypatch.setattr(ray, "init", lambda **_: over.wait(60))
+    monkeypatch.setattr(ray, "shutdown", lambda: None)
+    monkeypatch.setattr(cluster, "GLANCE", 0.01)
+    monkeypatch.setattr(cluster, "_speaks_http2", lambda there: knocks.append(there) or True)
+    with socket.create_server(("127.0.0.1", 0)) as head:
+        address = f"127.0.0.1:{head.getsockname()[1]}"
+        with monkeypatch.context() as soon:
+            soon.setattr(cluster, "PATIENCE", 0.1)
+            refuses(address, f"^`ray={address}`: the cluster has not let this machine in for 0.1 s")
+        knocks.clear()
+        monkeypatch.setattr(
+            cluster, "_speaks_http2", lambda there: knocks.append(there) or head.close() or True
+        )
+        refuses(address, f"^`ray={address}`: nothing answers there")
+    assert len(knocks) == 1
+    over.set()
 
-    monkeypatch.setattr(ray, "init", refuse)
-    refuses("auto", "`ray=auto`: no Ray cluster runs on this machine; start one")
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_process_that_ray_does_not_let_go_ends_by_itself(monkeypatch, fails):
+    """Ray waits for its head, and in the end this process would crash."""
+    import ray
+
+    over, registered, ended = threading.Event(), [], []
+    monkeypatch.setattr(ray, "init", lambda **_: None)
+    monkeypatch.setattr(ray, "shutdown", lambda: over.wait(60))
+    monkeypatch.setattr(cluster.Cluster, "check", lambda self: None)
+    monkeypatch.setattr(cluster, "SILENCE", 0.1)
+    monkeypatch.setattr(cluster.atexit, "register", lambda *call: registered.append(call))
+    monkeypatch.setattr(os, "_exit", ended.append)
+    with suppress(KeyError), joined_cluster("local"):
+        if fails:
+            raise KeyError
+    ((end, *given),) = registered
+    end(*given)
+    assert ended == [2 if fails else 0]
+    over.set()
+    given[0].result()
+    end(*given)  # it was let go after all
+    assert len(ended) == 1
 
 
 def test_the_command_says_it_in_one_line(samespot, tmp_path):
@@ -190,7 +257,8 @@ def test_another_python_on_a_real_head(ray_start, other_python, monkeypatch):
         head.wait()
 
 
-def test_signals_are_as_before_when_it_is_left(monkeypatch):
+def test_signals_are_as_before(monkeypatch):
+    """Ray's core would print a stack trace."""
     import ray
 
     def take(**_):
@@ -201,7 +269,7 @@ def test_signals_are_as_before_when_it_is_left(monkeypatch):
     monkeypatch.setattr(cluster.Cluster, "check", lambda self: None)
     before = signal.getsignal(signal.SIGTERM)
     with joined_cluster("local"):
-        assert signal.getsignal(signal.SIGTERM) is not before
+        assert signal.getsignal(signal.SIGTERM) is before
     assert signal.getsignal(signal.SIGTERM) is before
 
 

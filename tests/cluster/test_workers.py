@@ -1,5 +1,8 @@
 """Who works: cores and GPUs of a worker, and the worker that a process of a node keeps. No Ray runs."""
 
+import threading
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -170,3 +173,54 @@ def test_a_node_says_what_suits_the_gpu_it_was_given(monkeypatch, device, gpus, 
 def test_a_gpu_that_no_node_has():
     with pytest.raises(InputError, match="`device=cuda`: no node of the cluster has a GPU; use `device=cpu`"):
         on_nodes(OneWorker(0), DescribeOptions(device="cuda"), "auto")
+
+
+class Silent(Ray):
+    """A cluster whose head answers only at times."""
+
+    def __init__(self):
+        super().__init__([(2, 0)])
+        self.answers, self.questions = threading.Event(), 0
+        self.answers.set()
+
+    def nodes(self):
+        self.questions += 1
+        self.answers.wait(60)
+        return super().nodes()
+
+    def get_runtime_context(self):
+        return SimpleNamespace(gcs_address="10.0.0.1:6379")
+
+
+def test_a_head_that_is_silent_is_given_up_after_a_while(monkeypatch):
+    monkeypatch.setattr(cluster, "GLANCE", 0.0)
+    ray = Silent()
+    made = Cluster(ray)
+    assert made.cores == 2
+    ray.answers.clear()
+    assert [made.cores for _ in range(9)] == [2] * 9  # as before
+    assert ray.questions == 2  # one waits for its answer
+    ray.answers.set()
+    made._asked[0].result()
+    assert made.cores == 2
+    ray.answers.clear()
+    assert made.cores == 2
+    monkeypatch.setattr(cluster, "SILENCE", 0.0)
+    for asked in (made, Cluster(ray)):
+        with pytest.raises(
+            InputError, match=r"^the head of the cluster, 10.0.0.1:6379, has not answered for .* resumes"
+        ):
+            asked.workers(gpu=False)
+        with pytest.raises(InputError, match="has not answered"):
+            asked._patiently(ray.nodes)
+    ray.answers.set()
+    assert made._patiently(lambda: 3) == 3
+
+
+def test_ray_that_has_stopped_on_this_machine_is_told():
+    died = ray.exceptions.LocalRayletDiedError()
+    with (
+        pytest.raises(InputError, match=r"^Ray on this machine has stopped; start it again .* resumes"),
+        cluster.one_line(ray),
+    ):
+        raise died

@@ -3,6 +3,7 @@
 import errno
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -130,6 +131,43 @@ def test_parts_go_when_the_labels_are_finished_without_a_cluster(alone, tmp_path
     assert (tmp_path / ".labels.tiles").exists()
     made.label(places, places, out=tmp_path / "labels")
     assert not (tmp_path / ".labels.tiles").exists()
+
+
+def test_what_holds_no_part_does_not_stay(tmp_path, monkeypatch):
+    """Of a labelling that fails before its first part is finished."""
+    places = posed(tmp_path)
+
+    def refuse(address, progress):
+        raise InputError("nothing answers there")
+
+    monkeypatch.setattr(tiles, "joined_cluster", refuse)
+    with pytest.raises(InputError, match="nothing answers there"):
+        Sectors().label(places, places, out=tmp_path / "labels", ray="10.0.0.1:6379")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_named_and_what_is_there_is_gone_on_with(alone, tmp_path, monkeypatch):
+    """The second part finds no room; in another folder the first finds none."""
+    monkeypatch.setattr(tiles, "TILE", 1)
+    places, save, saved = posed(tmp_path), tiles.save_array, []
+
+    def full(path, array):
+        if len(saved) == 3:  # a part has two files
+            path.write_bytes(b"some")
+            save(Path("/dev/full"), array)
+        save(path, array)
+        saved.append(path)
+
+    monkeypatch.setattr(tiles, "save_array", full)
+    for kept in (True, False):
+        out = tmp_path / str(kept) / "labels"
+        with pytest.raises(
+            InputError,
+            match=r"labels\.tiles: cannot write \(No space left on device\); .* resumes where it left",
+        ):
+            Sectors().label(places, places, out=out, ray="local")
+        assert (out.parent / ".labels.tiles").exists() == kept
+        saved[:] = [None] * 3
 
 
 @pytest.mark.parametrize("ray", [None, "local"])

@@ -254,8 +254,8 @@ def test_a_kill_between_the_last_two_steps_leaves_a_whole_folder(tmp_path):
 def test_a_full_disk_is_one_line(tmp_path, monkeypatch):
     places = street(5)
     usage = shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(module.shutil, "disk_usage", lambda _: usage._replace(free=10))
-    with pytest.raises(InputError, match=r"the descriptors need 0\.0 GB, but only 0\.0 GB of disk is free"):
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=10))
+    with pytest.raises(InputError, match=r"the descriptors need .* bytes, but only 10 bytes of disk is free"):
         DescriptorWriter(tmp_path / "d", facts_of(places)).begin(places)
     monkeypatch.undo()
     writer = DescriptorWriter(tmp_path / "d", facts_of(places))

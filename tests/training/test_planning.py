@@ -93,8 +93,8 @@ GB = 10**9
         (2_000, None, 100 * GB, {}, ("memory", "no"), "kept in memory (5 GB"),
         (2_000, 2 * GB, 100 * GB, {}, ("no", "device"), "since its outputs would take 5 GB"),
         (2_000, 100 * GB, 100 * GB, {"augment": 0.5}, ("no", "device"), "since augmentation changes"),
-        (2_000, 0, 2 * GB, {"flip": True}, ("no", "host"), "decoded images are kept in memory (0.92 GB"),
-        (2_000, 0, 0, {}, ("no", "no"), "each time: decoded, 0.92 GB"),
+        (2_000, 0, 2 * GB, {"flip": True}, ("no", "host"), "decoded images are kept in memory (922 MB"),
+        (2_000, 0, 0, {}, ("no", "no"), "each time: decoded, 922 MB"),
         (2_000, 100 * GB, 0, {"cache_frozen": "no"}, ("no", "device"), "`images_in_memory=no` overrides it"),
     ],
 )

@@ -10,6 +10,7 @@ from samespot.cli import console
 from samespot.cli.app import app
 from samespot.cli.bridge import command
 from samespot.cluster import joined_where_asked
+from samespot.files import in_bytes
 from samespot.maps.options import ContentOptions, MapOptions
 from samespot.options import Options, option, split
 from samespot.places.catalogue import refuse_absent
@@ -88,8 +89,7 @@ def _screen(built: Built) -> None:
     if poses := _poses(meta):
         facts["poses"] = poses
     facts["engine"] = _engine(meta)
-    total = f"{size / 1e6:,.1f} MB" if size >= 1e6 else f"{size / 1e3:,.0f} kB"
-    facts["on disk"] = f"{total}, {size / 1e3 / meta['photos']:,.1f} kB a photo"
+    facts["on disk"] = f"{in_bytes(size)}, {in_bytes(size / meta['photos'])} a photo"
     state = f"generation {generation.number}" if built.changed else "nothing changed"
     console.facts_table(f"{console.plain(str(generation.folder))}: {state}", facts)
     for line in _trust_lines(meta):

@@ -34,7 +34,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike, NDArray
 
-from samespot.arrays import read_npy
+from samespot.arrays import read_npy, save_array
 from samespot.errors import InputError
 from samespot.files import (
     RESUMES,
@@ -369,7 +369,7 @@ def write_generation(
     here = generation_folder(folder, number)
     with whole_folder(here) as scratch:
         table.to_parquet(scratch / PLACES, index=False)
-        np.save(scratch / ROWS, rows, allow_pickle=False)
+        save_array(scratch / ROWS, rows)
         write_json(scratch / OWN_SEGMENTS, [one["file"] for one in segments])
         write_json(scratch / OWN_MODEL, model)
         write_json(scratch / LEFT_OUT, {str(source): dict(names) for source, names in left_out.items()})

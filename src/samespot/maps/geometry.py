@@ -19,7 +19,7 @@ from typing import IO, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from samespot.arrays import read_npy
+from samespot.arrays import read_npy, save_array
 from samespot.errors import InputError
 from samespot.maps.options import Geometry
 from samespot.matching.keypoints import Keypoints
@@ -122,7 +122,7 @@ def write_points(
     matcher: all that `match` depends on. old: the points of the map before."""
     lengths = [0 if (seen := keypoints(row)) is None else len(seen) for row in range(len(places))]
     starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
-    np.save(here / STARTS, starts, allow_pickle=False)
+    save_array(here / STARTS, starts)
     keys = np.zeros((len(places), KEY), dtype=np.uint8)
     made = (
         _by_depth(places, roots, keypoints, keys, old, tell)
@@ -130,7 +130,7 @@ def write_points(
         else _by_poses(places, keypoints, match, matcher, keys, old, tell)
     )
     known = _written(here / POINTS, lengths, made)
-    np.save(here / KEYS, keys, allow_pickle=False)
+    save_array(here / KEYS, keys)
     return {"kind": kind, "photos": int((known > 0).sum()), "points": int(known.sum())}
 
 

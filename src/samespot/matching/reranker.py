@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from samespot.errors import InputError
+from samespot.files import require_disk
 from samespot.images.listing import ImageList
 from samespot.images.options import OnBadImage
 from samespot.images.preprocess import Preprocessing
@@ -247,13 +248,9 @@ class _AsTheyAre:
 def _refuse_full_disk(folder: Path, facts: Mapping[str, Any]) -> None:
     """Before hours are spent, and in words of re-ranking."""
     size = 2 * int(facts["images"]) * int(facts["dims"])
-    above = next(path for path in (folder, *folder.parents) if path.is_dir())
-    free = shutil.disk_usage(above).free
-    if not facts_in(folder) and size > 0.95 * free:
-        raise InputError(
-            f"{folder}: the local features of {facts['images']} photos need {size / 1e9:.1f} GB, but only"
-            f" {free / 1e9:.1f} GB of disk is free; keep less of each photo (`rerank_dims`, `rerank_keypoints`)"
-        )
+    if not facts_in(folder):
+        what = f"the local features of {facts['images']} photos"
+        require_disk(size, folder, what, "keep less of each photo (`rerank_dims`, `rerank_keypoints`)")
 
 
 @dataclass(frozen=True)

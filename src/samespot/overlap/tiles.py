@@ -10,8 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -20,10 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from samespot.arrays import read_npy
+from samespot.arrays import read_npy, save_array
 from samespot.cluster import joined_cluster, source_digest
 from samespot.errors import InputError
-from samespot.files import RUN_AGAIN, UNREAD, disk_errors, is_there, locked, whole_file, write_json
+from samespot.files import RUN_AGAIN, UNREAD, disk_errors, files_in, is_there, locked, whole_file, write_json
 from samespot.overlap import ground
 from samespot.overlap.labels import Block, parts_folder
 from samespot.overlap.rules import Occlusion, Points
@@ -259,8 +260,8 @@ class _OnDisk:
     def keep(self, number: int, counts: NDArray[np.int64], pairs: NDArray[Any]) -> None:
         with disk_errors(self.folder):
             for path, array in ((self._path(number, ".counts"), counts), (self._path(number), pairs)):
-                with whole_file(path) as partial, partial.open("wb") as file:
-                    np.save(file, array, allow_pickle=False)
+                with whole_file(path) as partial:
+                    save_array(partial, array)
         self._there.add(number)
 
 
@@ -272,9 +273,17 @@ def _on_disk(out: Path, parts: Sequence[Rows], meta: dict[str, Any]) -> Iterator
     with ExitStack() as stack:
         with disk_errors(folder):
             stack.enter_context(locked(folder, "labels"))
+            stack.callback(_remove_empty, folder)
             known = folder / "about.json"
             if not is_there(known) or known.read_text() != json.dumps(about, indent=1) + "\n":
                 for path in folder.glob("*.npy"):
                     path.unlink()
                 write_json(known, about)
         yield _OnDisk(folder, [len(rows) for rows in parts])
+
+
+def _remove_empty(folder: Path) -> None:
+    """If there is no whole part in it to go on with."""
+    with suppress(OSError):
+        if not files_in(folder, "*[0-9].npy"):
+            shutil.rmtree(folder)

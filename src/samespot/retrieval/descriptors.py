@@ -17,7 +17,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import time
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -27,7 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from samespot.arrays import mapped_npy
+from samespot.arrays import mapped_npy, save_array
 from samespot.errors import InputError
 from samespot.files import (
     RUN_AGAIN,
@@ -36,6 +35,7 @@ from samespot.files import (
     files_in,
     is_there,
     read_json,
+    require_disk,
     whole_file,
     write_json,
     write_whole,
@@ -275,12 +275,7 @@ class DescriptorWriter:
             places.save(self.folder / PLACES)
             _write_states(self.folder, _states_now(places))  # before any of them is read
         size = self.shape[0] * self.shape[1] * self.dtype.itemsize
-        free = shutil.disk_usage(self.folder).free
-        if size > 0.95 * free:
-            raise InputError(
-                f"{self.folder}: the descriptors need {size / 1e9:.1f} GB, but only {free / 1e9:.1f} GB of disk"
-                " is free; choose another folder, or `dtype=float16`"
-            )
+        require_disk(size, self.folder, "the descriptors", "choose another folder, or `dtype=float16`")
         with disk_errors(self.folder):
             np.lib.format.open_memmap(self.folder / VECTORS, "w+", self.dtype, self.shape)
 
@@ -316,8 +311,8 @@ def _states_in(folder: Path, count: int) -> States | None:
 
 
 def _write_states(folder: Path, states: States) -> None:
-    with whole_file(folder / STATES) as partial, partial.open("wb") as file:
-        np.save(file, states, allow_pickle=False)
+    with whole_file(folder / STATES) as partial:
+        save_array(partial, states)
 
 
 def _runs(chosen: NDArray[np.bool_]) -> NDArray[np.int64]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from samespot.errors import InputError
-from samespot.files import disk_errors, read_json, reserve, write_whole
+from samespot.files import disk_errors, read_json, require_disk, reserve, write_whole
 from samespot.images.kept import Kept
 from samespot.images.listing import ImageList
 from samespot.images.prefetch import blocks_ahead
@@ -135,12 +134,7 @@ def _report_bad(folder: Path, files: FileImages) -> None:
 
 def _require_disk(size: int, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    free = shutil.disk_usage(folder).free
-    if size > 0.95 * free:
-        raise InputError(
-            f"{folder}: the frozen features need {size / 1e9:.1f} GB, but only {free / 1e9:.1f} GB of disk is free;"
-            f" {_ELSEWHERE}"
-        )
+    require_disk(size, folder, "the frozen features", _ELSEWHERE)
 
 
 def _create_file(folder: Path, shape: tuple[int, ...], kind: torch.dtype) -> tuple[Tensor, NDArray[np.bool_]]:

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from samespot.files import in_bytes
 from samespot.images.options import IMAGE_SIZE
 from samespot.model.network import PlaceNet
 from samespot.photo_files import header
@@ -139,24 +140,20 @@ def what_to_keep(
         elif on_gpu is None and outputs <= host:
             return Keeping("memory", "no", _outputs_kept("in memory", outputs, seen))
         else:  # from the machine's memory a GPU would fetch them more slowly than it computes them again
-            why_not = f"; the frozen part runs each time, since its outputs would take {_gigabytes(outputs)}"
+            why_not = f"; the frozen part runs each time, since its outputs would take {in_bytes(outputs)}"
     assert options.image_size is not None
     pixels = 3 * options.image_size[0] * options.image_size[1] * photos
-    told = f"({_gigabytes(pixels)} for {seen}); `images_in_memory=no` overrides it{why_not}"
+    told = f"({in_bytes(pixels)} for {seen}); `images_in_memory=no` overrides it{why_not}"
     if on_gpu is not None and pixels <= on_gpu:
         return Keeping("no", "device", f"decoded images are kept on the GPU {told}")
     if pixels <= host:
         return Keeping("no", "host", f"decoded images are kept in memory {told}")
-    return Keeping("no", "no", f"images are read from their files each time: decoded, {_gigabytes(pixels)}")
+    return Keeping("no", "no", f"images are read from their files each time: decoded, {in_bytes(pixels)}")
 
 
 def _outputs_kept(where: str, size: int, seen: str) -> str:
     told = f"the frozen part runs once per image, and its outputs are kept {where}"
-    return f"{told} ({_gigabytes(size)} for {seen}); `cache_frozen=no` overrides it"
-
-
-def _gigabytes(size: float) -> str:
-    return f"{size / 1e9:,.2g} GB" if size < 1e10 else f"{size / 1e9:,.0f} GB"
+    return f"{told} ({in_bytes(size)} for {seen}); `cache_frozen=no` overrides it"
 
 
 def in_words(seconds: float) -> str:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import http.client
 import os
-import shutil
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from samespot.errors import InputError
-from samespot.files import locked
+from samespot.files import in_bytes, locked, require_disk
 from samespot.model.published.record import Published, WeightsFile
 from samespot.progress import Progress, silent
 
@@ -94,7 +93,8 @@ def _fetch(model: Published, target: Path, progress: Progress) -> None:
         done = partial.stat().st_size if goes_on else 0
         total = _total(answer, done)
         _refuse_page(model, target, answer)
-        _require_room(target.parent, None if total is None else total - done)
+        if total is not None:
+            require_disk(total - done, target.parent, "the weights", "set SAMESPOT_CACHE to another folder")
         mark.write_text(answer.headers.get("ETag") or "")
         with partial.open("ab" if goes_on else "wb") as out:
             while block := _read(answer):
@@ -104,7 +104,7 @@ def _fetch(model: Published, target: Path, progress: Progress) -> None:
                     progress(f"fetching {model.name} [MB]", done // 1_000_000, total // 1_000_000)
     if total is not None and done < total:
         raise InputError(
-            f"{file.address}: interrupted after {done / 1e6:,.0f} of {total / 1e6:,.0f} MB; run it again to resume "
+            f"{file.address}: interrupted after {in_bytes(done)} of {in_bytes(total)}; run it again to resume "
             "from there"
         )
     mark.unlink(missing_ok=True)
@@ -171,15 +171,6 @@ def _total(answer: Any, done: int) -> int | None:
 def _refuse_page(model: Published, target: Path, answer: Any) -> None:
     if (answer.headers.get("Content-Type") or "").startswith("text/html"):
         raise InputError(_by_hand(model, target, "the server answered with a web page"))
-
-
-def _require_room(folder: Path, size: int | None) -> None:
-    free = shutil.disk_usage(folder).free
-    if size is not None and size > free:
-        raise InputError(
-            f"{folder}: the weights need {size / 1e6:,.0f} MB, but only {free / 1e6:,.0f} MB of disk is free;"
-            " set SAMESPOT_CACHE to another folder"
-        )
 
 
 def _by_hand(model: Published, target: Path, why: str) -> str:
