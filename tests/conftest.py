@@ -25,6 +25,7 @@ LONGEST = (
     "maps/engines/test_milvus.py",
     "test_wheel.py",
     "cluster/test_two_nodes.py",
+    "cluster/test_head.py",
     "figures/test_report_page.py",
     "service/test_page.py",
     "test_demo.py",
