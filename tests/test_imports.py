@@ -25,6 +25,7 @@ ORDER = (
         "memory",
         "storage",
         "photo_files",
+        "alike",
         "cluster",
         "arrays",
     ),  # what all rooms stand on

