@@ -314,6 +314,8 @@ def test_where_no_photo_may_answer_nothing_is_found(real, there):
         why = f"no photo of this map, which has {len(there)}, passes the filter {name} {value}"
         assert answer.no_match == one.no_match == why
         assert why in str(answer)
+        with pytest.raises(InputError, match=r"nofile\.png: cannot read the image"):
+            there.locate(real / "nofile.png", **words)
 
 
 def test_filters_hold_for_many_photos_and_for_sequences(real, there):
