@@ -313,7 +313,9 @@ def test_where_no_photo_may_answer_nothing_is_found(real, there):
         (name,), (value,) = words, words.values()
         why = f"no photo of this map, which has {len(there)}, passes the filter {name} {value}"
         assert answer.no_match == one.no_match == why
-        assert why in str(answer)
+        assert str(answer) == f"{photo}: {why}"
+        with pytest.raises(InputError, match=r"nofile\.png: cannot read the image"):
+            there.locate(real / "nofile.png", **words)
 
 
 def test_filters_hold_for_many_photos_and_for_sequences(real, there):
@@ -351,7 +353,7 @@ def test_filters_by_command(real, tmp_path, samespot):
     said = " ".join(said.split())
     why = "no photo of this map, which has 36, passes the filter near -5m,-5m,1"
     assert said.endswith(f"query03.png not found: {why}")
-    assert samespot(*asked, real / "query04.png", "--near", "-5m,-5m,1")[1].count(why) == 2
+    assert samespot(*asked, real / "query04.png", "--near", "-5m,-5m,1")[1].count(f"{why}\n") == 2
     assert samespot(*asked, "--near", "-5m,-5m,1", "--json", told)[0] == 0
     (answer,) = json.loads(told.read_text())["answers"]
     assert (answer["found"], answer["position"], answer["no_match"]) == (False, None, why)

@@ -48,6 +48,9 @@ def test_a_table_knows_where_its_photos_are_by_the_file_beside_it(tmp_path):
 def test_a_photo_comes_from_standard_input(monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"bytes of a photo")))
     assert next(questions(["-"])).photo == b"bytes of a photo"
+    monkeypatch.setattr(sys, "stdin", None)  # as Python has it where it is closed
+    with pytest.raises(InputError, match="standard input: is closed"):
+        next(questions(["-"]))
 
 
 @pytest.mark.parametrize(

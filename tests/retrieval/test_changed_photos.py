@@ -43,7 +43,7 @@ def test_a_finished_folder_is_brought_up_to_date(net, places, tmp_path, read):
     read.clear()
     found = on_cpu(net, places, tmp_path / "d", progress=lambda *news: told.append(news))
     assert sorted(read) == sorted(f"{row}-0.jpg" for row in range(4))  # a batch, so that not a bit differs
-    assert told == [("describing, as 1 photos changed", COUNT, COUNT)]
+    assert told == [("describing, as 1 photo changed", COUNT, COUNT)]
     fresh = on_cpu(net, places)
     assert bits(found) == bits(fresh) != before
     assert found.meta == fresh.meta
@@ -118,11 +118,15 @@ def test_an_image_that_was_fixed_is_read_again(net, places, tmp_path):
     assert (bits(found), found.meta["bad"]) == (expected, {})
 
 
-def test_folders_of_before_are_trusted(net, places, tmp_path):
+def test_folders_of_before_are_trusted_and_notice_what_changes_from_then_on(net, places, tmp_path, read):
     before = bits(on_cpu(net, places, tmp_path / "d"))
     (tmp_path / "d" / "states.npy").unlink()
     replace(places, 1, by=9)
     assert bits(on_cpu(net, places, tmp_path / "d")) == before
+    replace(places, 13, by=9)
+    read.clear()
+    assert bits(on_cpu(net, places, tmp_path / "d")) != before
+    assert sorted(read) == ["12-0.jpg", "13-0.jpg"]
 
 
 def test_descriptors_are_of_use_to_whom_the_storage_lets_not_in(net, places, tmp_path, monkeypatch):

@@ -27,12 +27,12 @@ def answer_line(outcome: Answer | Trouble) -> None:
         complain(outcome.why)
         return
     mark = "[green]✓[/]" if outcome.found else "[yellow]–[/]"
-    told = str(outcome.position) if outcome.found else plain(outcome.no_match or "not in this map")
-    out.print(
-        f"{mark} {plain(outcome.photo)}  {told}  [dim]{percent(outcome.probability)}[/]",
-        highlight=False,
-        soft_wrap=True,
-    )
+    if outcome.no_match is not None:
+        told = plain(outcome.no_match)  # and no probability: nothing was compared
+    else:
+        where = str(outcome.position) if outcome.found else "not in this map"
+        told = f"{where}  [dim]{percent(outcome.probability)}[/]"
+    out.print(f"{mark} {plain(outcome.photo)}  {told}", highlight=False, soft_wrap=True)
 
 
 def footing(answer: Answer) -> None:

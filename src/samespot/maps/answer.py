@@ -105,7 +105,7 @@ class Answer:
 
     def __str__(self) -> str:
         if self.position is None or not self.matches:
-            return f"{self.photo}: not in this map" + (f": {self.no_match}" if self.no_match else "")
+            return f"{self.photo}: {self.no_match or 'not in this map'}"
         best = self.matches[0]
         if not self.found:
             return (

@@ -211,6 +211,7 @@ class Map:
 
     def _looked_up(self, question: Question, asked: LocateOptions, limits: Limits | None) -> _Looked:
         if limits is not None and limits.left_none is not None:
+            refuse_no_photo(question.photo)  # which is told with every filter
             return _Looked(question, Seen(np.zeros(0, dtype=np.float32)), NOTHING, limits.left_none)
         seen = question.photo
         if not isinstance(seen, Seen):

@@ -63,7 +63,7 @@ class Order:
 
 def ordered(
     places: Any,
-    out: str | Path = "map",
+    out: str | Path,
     *,
     model: Any = None,
     reading: Mapping[str, Any] | None = None,

@@ -32,6 +32,8 @@ def questions(sources: Sequence[str | Path], every: float = 1.0) -> Iterator[Que
     for source in sources:
         path = Path(source)
         if str(source) == STDIN:
+            if sys.stdin is None:
+                raise InputError("standard input: is closed; give a photo file instead of -")
             yield Question("standard input", sys.stdin.buffer.read())
         elif path.is_dir():
             yield from _of_folder(path)

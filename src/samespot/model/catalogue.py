@@ -13,7 +13,7 @@ from samespot.model.published.download import found_file
 from samespot.model.published.record import Published
 from samespot.model.shipped import SHIPPED, Shipped
 
-POOLS = ("gem", "gap", "max")
+LISTED = ("gem", "gap", "max")  # poolings that every trunk is listed with
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def _network(model: Shipped | Published) -> tuple[str, str, str, int, tuple[int,
 
 def _off_the_shelf() -> Iterator[ModelDescription]:
     for name, trunk in TRUNKS.items():
-        for pool in POOLS:
+        for pool in LISTED:
             yield ModelDescription(
                 f"{name}-{pool}",
                 name,
@@ -139,7 +139,7 @@ def _off_the_shelf() -> Iterator[ModelDescription]:
                 trunk.licence,
                 "Apache-2.0 (timm)",
                 _source(trunk),
-                family=None if pool == POOLS[0] else f"{name}-{POOLS[0]}",
+                family=None if pool == LISTED[0] else f"{name}-{LISTED[0]}",
             )
 
 

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from samespot.errors import InputError
-from samespot.model.catalogue import POOLS, list_models
+from samespot.model.catalogue import list_models
+from samespot.model.pools import POOLS
 from samespot.model.published import published_models, refused_models
 from samespot.model.shipped import SHIPPED
 from samespot.options import parse_size
@@ -22,8 +23,7 @@ WEIGHTS = "model.safetensors"  # of a model folder
 class Named:
     """A model by name, which may still be unknown to timm."""
 
-    name: str  # in full
-    words: str  # without the image sizes
+    words: str  # of the name, without the image sizes
     folder: Path | None  # of the model, where it is in one
     sizes: tuple[tuple[int, int], ...]  # height, width [pixels]
 
@@ -51,7 +51,7 @@ def named_model(name: str, weights: str | Path | None = None) -> Named:
     sizes = tuple(_sizes(name, words, size)) if size else ()
     for one in sizes if words in published_models() else ():
         published_models()[words].check_size(one)
-    return Named(name, words, folder, sizes)
+    return Named(words, folder, sizes)
 
 
 def model_folder(path: str | Path) -> Path | None:
@@ -79,7 +79,7 @@ def refuse_no_weights(file: Path) -> None:
 def _refuse_unknown(name: str, words: str) -> None:
     """Raise for what is neither published nor a backbone and its pooling."""
     pool = words.rpartition("-")[2] if "-" in words else ""
-    if pool in (*POOLS, "multi") or words in published_models():
+    if pool in POOLS or words in published_models():
         return
     near = difflib.get_close_matches(words, [one.name for one in list_models()], n=3)
     hint = f"did you mean {' or '.join(near)}?" if near else "`samespot models` lists them"

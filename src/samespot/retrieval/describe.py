@@ -631,7 +631,7 @@ def _teller(
 ) -> Callable[[int], None]:
     """Counts rows. The first process speaks for all of them, and takes the others to be as fast. changed: photos that
     are described again."""
-    what = f"describing, as {changed:,} photos changed" if changed else "describing"
+    what = f"describing, as {changed:,} photo{'s' * (changed > 1)} changed" if changed else "describing"
     left = sum(stop - start for start, stop in blocks)
     mine = 0
 

@@ -2,7 +2,8 @@
 
 folder/descriptors.npy   (n, d) unit rows; all zero where the image could not be read
 folder/places.parquet    the table that the rows are of
-folder/states.npy        (n,) uint64: the state of each photo when its row was begun; older folders have none
+folder/states.npy        (n,) uint64: the state of each photo when its row was begun; older folders have none, and
+                         get it when they are used again
 folder/meta.json         what made them; put in place last, so a folder without it is not finished
 
 While it is being filled, `begun.json` says what it is being filled with, and `done-*.jsonl` which rows are safe.
@@ -18,6 +19,7 @@ import hashlib
 import json
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -166,14 +168,17 @@ class DescriptorWriter:
     def _of_today(self, begun: Begun, places: Places) -> Begun:
         """Less the rows of photos that changed since."""
         before = _states_in(self.folder, self.shape[0])
-        if before is None:
-            return begun
         try:
             now = _states_now(places)
         except StorageError:  # may be whoever has the descriptors alone
             if begun.finished:
                 return begun
             raise
+        if before is None:
+            if (now != _NOT_THERE).any():
+                with suppress(OSError):  # a folder that nobody may write to is of use, too
+                    _write_states(self.folder, now)
+            return begun
         changed = (now != _NOT_THERE) & (now != before)
         if not changed.any():
             return begun

@@ -19,7 +19,7 @@ from samespot.places.table import Places
 from samespot.places.wording import told_of
 from samespot.progress import Progress
 from samespot.training.options import TrainingData, TrainingOptions, asked_for
-from samespot.training.run_folder import Say, refuse_another_run
+from samespot.training.run_folder import Say, refuse_another_run, said_once
 from samespot.training.sets import LabelledSet
 from samespot.training.strategies import strategy_named
 from samespot.training.validation_sets import Validation, preset_validation
@@ -46,8 +46,7 @@ def prepared(typed: Mapping[str, Any], progress: Progress | None = None, say: Sa
     options.objective.require_package()
     known = options.to_dict()
     refuse_another_run(data.run, data.resume, {name: known[name] for name in typed if name in known})
-    tell = say if say is not None and os.environ.get("RANK", "0") == "0" else (lambda line: None)
-    sets, validation = training_data(data, options, progress, tell)
+    sets, validation = training_data(data, options, progress, said_once(say))
     return Prepared(data, options, frozenset(typed), sets, validation)
 
 

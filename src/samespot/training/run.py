@@ -18,7 +18,7 @@ from samespot.training.loop import train_network
 from samespot.training.options import TrainingData, TrainingOptions, asked_for
 from samespot.training.planning import LEAST_STEPS, fitting_size, photo_size
 from samespot.training.prepared import Prepared, prepared
-from samespot.training.run_folder import Say, TrainingResult
+from samespot.training.run_folder import Say, TrainingResult, said_once
 from samespot.training.sets import LabelledSet
 from samespot.training.validation_sets import Validation
 
@@ -60,8 +60,7 @@ def train_prepared(
 ) -> TrainingResult:
     """The same with what was opened and checked."""
     data, asked = begun.data, begun.options
-    tell = say if say is not None and os.environ.get("RANK", "0") == "0" else (lambda line: None)
-    asked = suited(asked, data, set(begun.typed), begun.sets, tell)
+    asked = suited(asked, data, set(begun.typed), begun.sets, said_once(say))
     result = train_network(
         asked,
         begun.sets,

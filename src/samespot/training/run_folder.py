@@ -10,6 +10,7 @@ run/tensorboard/     curves
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -180,6 +181,11 @@ class RunFolder:
     def write_result(self, result: TrainingResult) -> None:
         if self.writes:
             write_json(self.path / "result.json", result.to_dict())
+
+
+def said_once(say: Say | None) -> Say:
+    """What the first of several processes says; the others are silent."""
+    return say if say is not None and os.environ.get("RANK", "0") == "0" else lambda line: None
 
 
 def refuse_another_run(path: Path, resume: bool, typed: dict[str, Any] | None = None) -> None:
