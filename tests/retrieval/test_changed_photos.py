@@ -63,6 +63,20 @@ def test_one_with_another_time_counts_as_changed_and_one_that_is_gone_does_not(n
     assert sorted(read) == ["12-0.jpg", "13-0.jpg"]
 
 
+def test_one_that_is_gone_keeps_its_row_where_another_of_its_batch_changed(net, places, tmp_path, read):
+    before = np.array(on_cpu(net, places, tmp_path / "d").vectors)
+    places.images[5].unlink()
+    replace(places, 6, by=9)
+    read.clear()
+    with pytest.raises(KeyboardInterrupt):
+        on_cpu(net, places, tmp_path / "d", progress=stop_at(1))
+    found = on_cpu(net, places, tmp_path / "d")
+    assert set(read) == {"4-0.jpg", "6-0.jpg", "7-0.jpg"}
+    assert found.meta["bad"] == {}
+    np.testing.assert_array_equal(found.vectors[5], before[5])
+    np.testing.assert_allclose(found.vectors[6], before[9], atol=1e-5)
+
+
 def test_a_copy_with_the_times_of_before_is_the_same(net, places, tmp_path, read):
     on_cpu(net, places, tmp_path / "d")
     places.root.rename(tmp_path / "moved")

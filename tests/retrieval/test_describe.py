@@ -228,6 +228,7 @@ def test_blocks_are_cut_at_the_same_places_whatever_is_done():
     assert blocks_left(10, 4, [(4, 8)]) == [(0, 4), (8, 10)]
     assert blocks_left(10, 3, [(4, 8), (0, 4)]) == [(6, 9), (9, 10)]  # begun with blocks of another size
     assert blocks_left(10, 4, [(8, 10), (0, 4), (4, 8)]) == []
+    assert blocks_left(10, 4, [(1, 3), (4, 9)], [1, 7]) == [(0, 1), (2, 4), (8, 10)]
 
 
 def test_what_cannot_be_done_is_said_first(net, places, tmp_path):

@@ -187,7 +187,7 @@ class FeatureStore:
         """Extract what is not done yet, block by block; the images that could not be read are returned."""
         files = self._files(places, reranker)
         load: Callable[[NDArray[np.int64]], Any] = files.load
-        blocks = blocks_left(len(places), reranker.batch_size, begun.done)
+        blocks = blocks_left(len(places), reranker.batch_size, begun.done, begun.gone)
         left = sum(stop - start for start, stop in blocks)
         with ThreadPoolExecutor(1) as ahead:  # the next block is read while this one is looked at
             try:

@@ -51,7 +51,15 @@ from samespot.model.network import PlaceNet
 from samespot.model.onnx_trunk import NoGraphError, OnnxTrunk, trunk_for
 from samespot.places.table import Places
 from samespot.progress import Progress
-from samespot.retrieval.descriptors import STATES, Begun, Descriptors, DescriptorWriter, about, facts_in
+from samespot.retrieval.descriptors import (
+    STATES,
+    Begun,
+    Descriptors,
+    DescriptorWriter,
+    about,
+    facts_in,
+    stretches_of,
+)
 from samespot.retrieval.options import DescribeOptions, Dtype
 from samespot.storage import AT_ONCE, StorageError, full_name, in_threads, is_address
 from samespot.whitening.whitening import Whitening
@@ -127,7 +135,7 @@ def _described(
         begun = processes.together(lambda: store.begin(places) if processes.rank == 0 else Begun())[0]
         _refuse_bad(begun.bad, out, asked.on_bad_image)
         if not begun.finished:
-            blocks = blocks_left(len(places), size, begun.done)
+            blocks = blocks_left(len(places), size, begun.done, begun.gone)
             mine = blocks[processes.rank :: processes.count]
             tell = _teller(progress, len(places), blocks, processes, begun.changed)
             if trunk is None and facts.get("runtime") == "onnxruntime":  # as it was begun
@@ -268,13 +276,19 @@ class Filling:
         return vectors if self.whitening is None else self.whitening(vectors)
 
 
-def blocks_left(count: int, size: int, done: list[tuple[int, int]] | None = None) -> list[tuple[int, int]]:
-    """Blocks [start, stop) of `size` rows, less those whose rows are all done: always cut at the same places."""
+def blocks_left(
+    count: int, size: int, done: list[tuple[int, int]] | None = None, gone: Sequence[int] = ()
+) -> list[tuple[int, int]]:
+    """Blocks [start, stop) of `size` rows, less those whose rows are all done: always cut at the same places. gone:
+    done rows that cannot be done again, which are cut out."""
     there = np.zeros(count, dtype=bool)
     for start, stop in done or ():
         there[start:stop] = True
     cuts = [(start, min(start + size, count)) for start in range(0, count, size)]
-    return [(start, stop) for start, stop in cuts if not there[start:stop].all()]
+    left = [(start, stop) for start, stop in cuts if not there[start:stop].all()]
+    again = np.ones(count, dtype=bool)
+    again[list(gone)] = False
+    return [(start + a, start + b) for start, stop in left for a, b in stretches_of(again[start:stop])]
 
 
 # ---- on a cluster ----

@@ -20,7 +20,7 @@ import json
 import os
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -129,6 +129,7 @@ class Begun:
     done: list[tuple[int, int]] = field(default_factory=list)
     bad: dict[int, str] = field(default_factory=dict)
     changed: int = 0  # photos that were described and have changed since
+    gone: tuple[int, ...] = ()  # rows that are done and whose photos are not there any more
 
 
 class DescriptorWriter:
@@ -180,14 +181,15 @@ class DescriptorWriter:
                     _write_states(self.folder, now)
             return begun
         changed = (now != _NOT_THERE) & (now != before)
-        if not changed.any():
-            return begun
         kept = np.zeros(len(changed), dtype=bool)
         for start, stop in begun.done:
             kept[start:stop] = True
+        gone = tuple(np.flatnonzero(kept & (now == _NOT_THERE)).tolist())
+        if not changed.any():
+            return replace(begun, gone=gone)
         count = int((kept & changed).sum())
         kept &= ~changed
-        done = [(int(start), int(stop)) for start, stop in _runs(kept)]
+        done = stretches_of(kept)
         bad = {row: why for row, why in begun.bad.items() if kept[row]}
         # the states come last: whenever a kill comes, these rows count as changed, or as not done
         if begun.finished:
@@ -196,7 +198,7 @@ class DescriptorWriter:
         with disk_errors(self.folder):
             (self.folder / META).unlink(missing_ok=True)
             _write_states(self.folder, np.where(changed, now, before))
-        return Begun(False, done, bad, count)
+        return Begun(False, done, bad, count, gone)
 
     def _keep_only(self, done: list[tuple[int, int]], bad: dict[int, str]) -> None:
         """One record in the place of all."""
@@ -320,10 +322,10 @@ def _write_states(folder: Path, states: States) -> None:
         save_array(partial, states)
 
 
-def _runs(chosen: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """(k, 2) first row and end of each run of chosen rows."""
-    edges = np.diff(chosen.astype(np.int8), prepend=0, append=0)
-    return np.flatnonzero(edges).reshape(-1, 2)
+def stretches_of(chosen: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """First row and end of each stretch of chosen rows."""
+    edges = np.flatnonzero(np.diff(chosen.astype(np.int8), prepend=0, append=0)).reshape(-1, 2)
+    return [(int(start), int(stop)) for start, stop in edges]
 
 
 def facts_in(folder: str | Path) -> dict[str, Any]:
