@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
@@ -307,13 +306,14 @@ class _Work:
             def plain(some: NDArray[np.int64]) -> NDArray[np.float16]:
                 return _plain(segments, rows[some])
 
-            if same is not None:
-                shutil.copyfile(files.vectors_path(same.folder, same.number), path)
-                return same.whitening
-            settings = self.settings
-            asked = Asked(settings.whiten, settings.dims, settings.within, self.net.whitening)
             self.tell("whitening", 0, len(contents))
-            whitening = whitening_for(asked, contents.places, plain, str(self.device.type))
+            if same is None:
+                settings = self.settings
+                asked = Asked(settings.whiten, settings.dims, settings.within, self.net.whitening)
+                whitening = whitening_for(asked, contents.places, plain, str(self.device.type))
+            else:
+                whitening = same.whitening
+            # not a copy of the file, even if it would be the same: damage to it must not live on
             write_vectors(path, whitening, len(contents), plain, self.tell)
             return whitening
 

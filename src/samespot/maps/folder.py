@@ -140,10 +140,6 @@ def generation_folder(folder: Path, number: int) -> Path:
     return folder / GENERATIONS / f"{number:06d}"
 
 
-def vectors_path(folder: Path, number: int) -> Path:
-    return generation_folder(folder, number) / VECTORS
-
-
 def read_meta(folder: str | Path) -> dict[str, Any]:
     """The facts of a map; one line where there is none, or one that this version does not know."""
     folder = Path(folder)

@@ -130,6 +130,18 @@ def test_a_damaged_index_is_made_again_too(street, model, tmp_path):
     assert answers(out, photos) == expected
 
 
+def test_damage_to_the_vectors_does_not_live_on_with_another_engine(street, model, tmp_path):
+    photos, out = street(12), tmp_path / "map"
+    update_map(photos, out, model=model, device="cpu")
+    expected = answers(out, photos)
+    (path,) = out.glob("generations/*/vectors.npy")
+    content = bytearray(path.read_bytes())
+    content[-200:] = bytes(200)
+    path.write_bytes(content)
+    update_map(None, out, device="cpu", engine="hnsw")
+    assert answers(out, photos) == expected
+
+
 KILLED = """
 import os, pathlib, signal, sys
 from samespot.maps import build
