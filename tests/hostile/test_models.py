@@ -316,6 +316,7 @@ def test_a_broken_model_folder(refused, world, here, name):
 
 
 EXPORTS = {
+    "no name": (["export", "@224x224"], "'@224x224' names no model; `samespot models` lists"),
     "no model": (["export", "absent"], "no such folder, and no network of that name; give a model or run"),
     "a table": (["export", "PLACES"], "no model here; give a model or run folder, such as `samespot train`"),
     "out is a folder": (["export", "MODEL", "--out", "STREET"], "is a folder; give the name of a file"),

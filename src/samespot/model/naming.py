@@ -32,6 +32,8 @@ def named_model(name: str, weights: str | Path | None = None) -> Named:
     """What a name means; one line where it can mean nothing. weights: a file of weights for a model by name."""
     whole = model_folder(name) is not None or Path(name).exists()  # its own name may have an @ in it
     words, _, size = (name, "", "") if whole else name.rpartition("@") if "@" in name else (name, "", "")
+    if not words:
+        raise InputError(f"{name!r} names no model; `samespot models` lists those with a name")
     folder = model_folder(words)
     if folder is not None:
         refuse_weights(weights, f"{words}, a folder")
