@@ -19,20 +19,23 @@ settings.register_profile("samespot", deadline=None, max_examples=200)
 settings.load_profile("samespot")
 
 
-# Files that take longest, first to last: a process that gets one of them at the end works on while the others rest.
+# Files that take longest, first to last: a process that gets one of them at the end works on while the others rest. Those
+# that mostly wait for a server or a cluster take turns with those that compute.
 LONGEST = (
     "test_docs.py",
     "maps/engines/test_milvus.py",
-    "test_wheel.py",
     "cluster/test_two_nodes.py",
-    "cluster/test_head.py",
-    "figures/test_report_page.py",
     "service/test_page.py",
+    "cluster/test_head.py",
     "test_demo.py",
-    "maps/test_folder.py",
-    "service/test_fuzz.py",
+    "figures/test_report_page.py",
+    "maps/test_poses.py",
     "service/test_server.py",
+    "test_wheel.py",
+    "maps/test_folder.py",
+    "model/test_convert.py",
     "training/test_processes.py",
+    "service/test_fuzz.py",
 )
 
 
