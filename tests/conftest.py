@@ -24,8 +24,8 @@ settings.load_profile("samespot")
 LONGEST = (
     "test_docs.py",
     "maps/engines/test_milvus.py",
-    "cluster/test_two_nodes.py",
     "service/test_page.py",
+    "cluster/test_two_nodes.py",
     "cluster/test_head.py",
     "test_demo.py",
     "figures/test_report_page.py",
