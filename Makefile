@@ -10,9 +10,9 @@ export PYTHONDONTWRITEBYTECODE :=  # without compiled modules every start takes 
 demo: $(READY)  ## build a town, train with binary and graded labels, evaluate, and write a report
 	$(BIN)/samespot demo --out demo
 
-# One process more than cores, up to four, since some tests wait for servers and browsers. Each computes with one
-# thread, or they would wait for each other, and where numba has more, they sleep while they wait. The longest files come
-# first (tests/conftest.py), so that none is last.
+# One process more than cores, up to four, since some tests wait for servers and browsers. Each computes with one thread,
+# or they would wait for each other, and where numba has more, they sleep while they wait. The longest files come first
+# (tests/conftest.py), so that none is last.
 JOBS ?= $(shell $(PYTHON) -c "import os; print(min(4, 1 + (os.cpu_count() or 1)))")
 
 test: $(READY)  ## every test

@@ -19,8 +19,8 @@ settings.register_profile("samespot", deadline=None, max_examples=200)
 settings.load_profile("samespot")
 
 
-# Files that take longest, first to last: a process that gets one of them at the end works on while the others rest. Those
-# that mostly wait for a server or a cluster take turns with those that compute.
+# Files that take longest, first to last: a process that gets one of them at the end works on while the others rest.
+# Those that mostly wait for a server or a cluster take turns with those that compute.
 LONGEST = (
     "test_docs.py",
     "maps/engines/test_milvus.py",
