@@ -44,6 +44,7 @@ LEFT_OUT = {
     "ground_pose": "needs a town or the campus photos (--town, --campus)",
     "whitening": CAMPUS,
     "planet": "needs the campus photos and the panoramas of Daejeon (--data)",
+    "suite": "runs the whole of make test",
     "strong_recipe": "measures nothing anew: it compares answers that are kept",
 }
 
