@@ -15,7 +15,6 @@ import os
 import subprocess
 import time
 import uuid
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +23,9 @@ EVERY = 0.5  # [s]
 KINDS = (  # words of a command, and what it is; the first that fits counts
     ("exec(eval(sys.stdin", "test processes"),
     ("forkserver", "processes forked from a warm one"),
-    ("ray", "Ray"),
-    ("gcs_server", "Ray"),
+    ("ray::", "Ray"),
+    ("/ray/", "Ray"),
+    ("ray.scripts", "Ray"),
     ("milvus", "Milvus"),
     ("chromium", "Chromium"),
     ("playwright", "Chromium"),
@@ -53,23 +53,22 @@ def kind_of(command: str) -> str:
 
 
 def measure(command: list[str]) -> dict[str, Any]:
-    mark = f"SAMESPOT_MEASURED={uuid.uuid4().hex}"
-    name, _, value = mark.partition("=")
+    name, value = "SAMESPOT_MEASURED", uuid.uuid4().hex
     seen: dict[tuple[str, str], tuple[str, float]] = {}
     begun = time.monotonic()
     with subprocess.Popen(command, env={**os.environ, name: value}) as running:
         while running.poll() is None:
-            sampled(mark.encode(), seen)
+            sampled(f"{name}={value}".encode(), seen)
             time.sleep(EVERY)
-    spent = Counter[str]()
+    spent = dict[str, float]()
     for words, seconds in seen.values():
-        spent[kind_of(words)] += seconds  # type: ignore[assignment]
+        spent[kind_of(words)] = spent.get(kind_of(words), 0.0) + seconds
     return {
         "command": " ".join(command),
         "exit code": running.returncode,
         "cores": os.cpu_count(),
         "seconds": time.monotonic() - begun,
-        "CPU seconds": dict(spent.most_common()),
+        "CPU seconds": dict(sorted(spent.items(), key=lambda one: -one[1])),
     }
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import ArrayLike, NDArray
 
+from samespot.arrays import read_only
 from samespot.places.pose import rotation_matrices
 from samespot.town.ground import TEXEL as GROUND_TEXEL
 from samespot.town.ground import Ground, speck
@@ -46,12 +47,11 @@ def render(
     `centres` (n, 3) and camera-to-world `quaternions` (n, 4), camera x right, y down, z ahead; `intrinsics` (n, 4)
     or (4,) fx, fy, cx, cy [px], the middle of the first pixel at 0.5; `size` (h, w). `numbers` (n,) seed the noise.
     """
-    # copies, since a read-only or strided array is another type to numba and would be compiled for anew
-    centre = np.atleast_2d(np.array(centres, dtype=np.float64, order="C"))
-    rotation = np.ascontiguousarray(rotation_matrices(quaternions))
+    centre = read_only(np.atleast_2d(np.asarray(centres, dtype=np.float64)))
+    rotation = read_only(rotation_matrices(quaternions))
     n, (h, w) = len(centre), size
-    lens = np.array(np.broadcast_to(np.asarray(intrinsics, dtype=np.float64), (n, 4)), order="C")
-    gain = np.array(np.broadcast_to(np.asarray(exposure, dtype=np.float64), (n,)), order="C")
+    lens = read_only(np.broadcast_to(np.asarray(intrinsics, dtype=np.float64), (n, 4)))
+    gain = np.broadcast_to(np.asarray(exposure, dtype=np.float64), (n,))
     seeds = np.arange(n) if numbers is None else np.asarray(numbers, dtype=np.int64)
     images, depth = np.empty((n, h, w, 3), np.uint8), np.empty((n, h, w), np.float32)
 
